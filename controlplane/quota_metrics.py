@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from controlplane.candidate_metrics import NewMetric
+from controlplane.custom_labels import NO_LABELS, CustomLabels
+from controlplane.settings.custom_metric_labels import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 
 M = TypeVar("M", bound=MetricWrapperBase)
 PREFIX = "kueue"
@@ -25,27 +28,56 @@ _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
 _CLASS, _EVICTED = "priority_class", "reason underlying_cause priority_class"
 
 
+_BY_WORKLOAD = frozenset(
+    (
+        "pending_workloads",
+        "admitted_active_workloads",
+        "local_queue_admitted_active_workloads",
+        "local_queue_admitted_workloads_total",
+        "local_queue_admission_wait_time_seconds",
+    )
+)
+BELOW_COHORT = "cohort_subtree_admitted_active_workloads"
+"""The metric of Cohorts that has the custom labels of the ClusterQueues below them."""
+
+
+def label_sources(name: str) -> tuple[str, ...]:
+    """Return the kinds of the objects whose custom labels a metric has (`InitMetricVectors` in pkg/metrics/metrics.go)."""
+    kind = CLUSTER_QUEUE
+    if name.startswith("local_queue_"):
+        kind = LOCAL_QUEUE
+    elif name.startswith("cohort_") and name != BELOW_COHORT:
+        kind = COHORT
+    return (kind, WORKLOAD) if name in _BY_WORKLOAD else (kind,)
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Where a Workload is counted: its ClusterQueue, and its LocalQueue if those are counted, otherwise ""."""
+    """Where a Workload is counted: its ClusterQueue, and its LocalQueue if those are counted, otherwise "". `custom`: the custom
+    labels of the ClusterQueue, of the LocalQueue and of the Workload."""
 
     cluster_queue: str
     namespace: str = ""
     local_queue: str = ""
+    custom: tuple[str, ...] = ()
+    local_custom: tuple[str, ...] = ()
+    workload_custom: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ByQueue(Generic[M]):
-    """A metric of ClusterQueues, and its like of LocalQueues."""
+    """A metric of ClusterQueues, and its like of LocalQueues, which has the custom labels of Workloads if `by_workload`."""
 
     cluster: M
     local: M
+    by_workload: bool
 
     def at(self, place: QueuePlace, *labels: str) -> Sequence[M]:
         """Return what is to be counted of a Workload."""
-        found = [self.cluster.labels(place.cluster_queue, *labels, ROLE)]
+        found = [self.cluster.labels(place.cluster_queue, *labels, ROLE, *place.custom)]
         if place.local_queue:
-            found.append(self.local.labels(place.local_queue, place.namespace, *labels, ROLE))
+            custom = place.local_custom + (place.workload_custom if self.by_workload else ())
+            found.append(self.local.labels(place.local_queue, place.namespace, *labels, ROLE, *custom))
         return found
 
 
@@ -123,11 +155,25 @@ GAUGE_ROWS = [
 """The same as the reference of all metrics has them."""
 
 
+def _new_in(
+    registry: CollectorRegistry,
+    kind: type[M],
+    name: str,
+    label_names: str,
+    doc: str,
+    buckets: tuple[float, ...] = (),
+    *,
+    prefix: str = PREFIX,
+) -> M:
+    options: dict[str, Any] = {"buckets": buckets} if buckets else {}
+    return kind(f"{prefix}_{name}", doc, label_names.split(), registry=registry, **options)
+
+
 class QuotaMetrics:
     """See the module."""
 
     def __init__(self, new: NewMetric) -> None:
-        self._new = new
+        self._new, self._custom = new, NO_LABELS
         self._made: list[tuple[frozenset[str], MetricWrapperBase]] = []
         self.attempts = new(
             Counter,
@@ -136,6 +182,19 @@ class QuotaMetrics:
             "Cycles that decided something: `success` if a Workload got quota, otherwise `inadmissible`.",
             prefix=PREFIX,
         )
+        self._make()
+
+    def label(self, registry: CollectorRegistry, custom: CustomLabels) -> None:
+        """Have other custom labels besides, by what each metric is about: whatever is about a queue begins anew in the registry."""
+        if custom == self._custom:
+            return
+        for _, metric in self._made:
+            registry.unregister(metric)
+        self._new, self._custom, self._made = partial(_new_in, registry), custom, []
+        self._make()
+
+    def _make(self) -> None:
+        """What becomes of Workloads until they run."""
         self.reserved = self._both(Counter, "quota_reserved_workloads_total", _CLASS, "Workloads that got quota.")
         self.reserved_wait = self._both(
             Histogram, "quota_reserved_wait_time_seconds", _CLASS, "From being queued, or queued again, to quota."
@@ -211,14 +270,17 @@ class QuotaMetrics:
 
     def _one(self, kind: type[M], name: str, labels: str, doc: str, buckets: tuple[float, ...] = _BUCKETS) -> M:
         buckets = buckets if issubclass(kind, Histogram) else ()
-        made = self._new(kind, name, f"{labels} replica_role", doc, buckets, prefix=PREFIX)
+        custom = " ".join(self._custom.names(*label_sources(name)))
+        made = self._new(kind, name, f"{labels} replica_role {custom}", doc, buckets, prefix=PREFIX)
         self._made.append((frozenset(labels.split()), made))
         return made
 
     def _both(self, kind: type[M], name: str, labels: str, doc: str) -> ByQueue[M]:
+        local = f"local_queue_{name}"
         return ByQueue(
             self._one(kind, name, f"cluster_queue {labels}", doc),
-            self._one(kind, f"local_queue_{name}", f"name namespace {labels}", f"{doc[:-1]}, by LocalQueue."),
+            self._one(kind, local, f"name namespace {labels}", f"{doc[:-1]}, by LocalQueue."),
+            WORKLOAD in label_sources(local),
         )
 
     def forget_cluster_queue(self, name: str) -> None:

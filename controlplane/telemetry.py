@@ -379,7 +379,7 @@ Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format,
 histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
 have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
 The usual `process_*` and `python_*` metrics are there as well. What begins with `kueue_` has the names, labels and buckets that it has
-in Kueue: the process that leads reports it, and what is about quota where `quota.mode` is `builtin`.
+in Kueue: the process that leads reports it, and what is about quota where `quota.mode` is `builtin`, with `quota.metrics.customLabels`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

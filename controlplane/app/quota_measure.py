@@ -18,15 +18,17 @@ from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided, TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission import workload_status as ws
+from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.metric_labels import CountedLabels, MetricLabels
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
 from controlplane.job_kinds.gated import KUEUE_GATE
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, Json
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_REPLACED
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Recorded
 from controlplane.quota_metrics import ROLE, ByQueue, QueuePlace, QuotaMetrics
-from controlplane.settings.quota import QuotaMetricsSettings
+from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
 
 Seen = Callable[[str], events.AdmissionWorkloadObserved | None]
@@ -36,29 +38,41 @@ _WORKLOAD, _TREE = "admission/workload/", ("admission/clusterqueue/", "admission
 class QuotaReport:
     """Has quota counted and its gauges reported while this process leads."""
 
-    def __init__(self, metrics: Metrics, index: AdmissionIndex, settings: QuotaMetricsSettings) -> None:
-        self._metrics, self._index, self._settings = metrics, index, settings
+    def __init__(self, metrics: Metrics, admission: AdmissionController, settings: QuotaMetricsSettings) -> None:
+        self._metrics, self._index, self._settings = metrics, admission.index, settings
+        self._labels = admission.labels
         self._measure: QuotaMeasure | None = None
         self._gauges: QuotaGauges | None = None
+        self._held: list[Recorded] | None = None
 
     def begin(self) -> None:
         """Report from now on."""
         self.end()
+        self._metrics.quota.label(self._metrics.registry, self._labels.custom)
         local_queues = self._settings.local_queues == "yes"
-        self._measure = QuotaMeasure(self._metrics.quota, self._index, local_queues=local_queues)
+        self._measure = QuotaMeasure(self._metrics.quota, self._index, self._labels, local_queues=local_queues)
         resources = self._settings.cluster_queue_resources == "yes"
-        left_out = self._measure.left_out
-        self._gauges = QuotaGauges(self._index, resources=resources, local_queues=local_queues, left_out=left_out)
+        left_out, labels = self._measure.left_out, self._labels
+        self._gauges = QuotaGauges(
+            self._index, labels, resources=resources, local_queues=local_queues, left_out=left_out
+        )
         self._metrics.registry.register(self._gauges)
+        self._held = []
 
     def folded(self, several: Sequence[Recorded]) -> None:
-        """Count what some more events brought about."""
-        if self._measure is not None:
-            self._measure.folded(several)
+        """Count what some more events brought about; before every object has been shown to this process, its labels are waited for."""
+        if self._measure is None:
+            return
+        if self._held is not None:
+            self._held.extend(several)
+            if not self._labels.knows_all(self._index):
+                return
+            several, self._held = self._held, None
+        self._measure.folded(several)
 
     def end(self) -> None:
         """Report nothing any more: what was known last would be reported for ever."""
-        self._measure = None
+        self._measure = self._held = None
         if self._gauges is not None:
             self._metrics.registry.unregister(self._gauges)
             self._gauges = None
@@ -69,14 +83,17 @@ class QuotaMeasure:
     are counted too. `left_out`: Cohorts that were deleted though ClusterQueues name them: as with Kueue they are not reported
     before something changes below them."""
 
-    def __init__(self, metrics: QuotaMetrics, index: AdmissionIndex, *, local_queues: bool) -> None:
+    def __init__(
+        self, metrics: QuotaMetrics, index: AdmissionIndex, labels: MetricLabels, *, local_queues: bool
+    ) -> None:
         self._metrics, self._index, self._local_queues = metrics, index, local_queues
+        self._labels = CountedLabels(labels)
         self._seen = {key: state.observed for key, state in index.workloads.items() if state.observed is not None}
         self._preempting: dict[str, str] = {}
         self._cohorts: set[str] = set()
         self._specs: dict[str, int] = {}
         self.left_out: set[str] = set()
-        self._gates = GateMeasure(metrics, lambda key: index.workload(key).observed)
+        self._gates = GateMeasure(metrics, self._labels, lambda key: index.workload(key).observed)
 
     def folded(self, several: Sequence[Recorded]) -> None:
         """Count what some more events brought about."""
@@ -103,14 +120,20 @@ class QuotaMeasure:
         match event:
             case events.AdmissionClusterQueueGone():
                 self._metrics.forget_cluster_queue(name)
+                self._labels.forget(CLUSTER_QUEUES, "", name)
             case events.AdmissionLocalQueueGone():
-                self._metrics.forget_local_queue(stream.split("/")[2], name)
+                self._metrics.forget_local_queue(event.namespace, name)
+                self._labels.forget(LOCAL_QUEUES, event.namespace, name)
+            case events.AdmissionLocalQueueObserved() if self._labels.have_changed(LOCAL_QUEUES, event.namespace, name):
+                self._metrics.forget_local_queue(event.namespace, name)
             case events.AdmissionCohortGone():
                 self._forget_cohorts({name})
                 self.left_out.add(name)
             case events.AdmissionCohortObserved():
                 self.left_out.discard(name)
             case events.AdmissionClusterQueueObserved():
+                if self._labels.have_changed(CLUSTER_QUEUES, "", name):
+                    self._metrics.forget_cluster_queue(name)
                 if self._specs.get(name) not in (None, event.generation):
                     self._report_above(name)
                 self._specs[name] = event.generation
@@ -173,7 +196,9 @@ class QuotaMeasure:
     def _preempted(self, key: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
         """Count a preemption by the ClusterQueue that it made room in."""
         if new.is_true(ws.PREEMPTED) and _since(old, ws.PREEMPTED) != _since(new, ws.PREEMPTED):
-            self._metrics.preempted.labels(self._preempting.pop(key, ""), _reason(new, ws.PREEMPTED), ROLE).inc()
+            queue = self._preempting.pop(key, "")
+            custom = self._labels.of_cluster_queue(queue)
+            self._metrics.preempted.labels(queue, _reason(new, ws.PREEMPTED), ROLE, *custom).inc()
 
     def _admitted(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
         _count(self._metrics.admitted, place, kind)
@@ -183,7 +208,8 @@ class QuotaMeasure:
             _observe(self._metrics.checks_wait, place, _since(new, ws.QUOTA_RESERVED), at, kind)
         node = self._index.engine.snapshot.queues.get(place.cluster_queue)
         for cohort in node.ancestors() if node is not None else ():
-            self._metrics.cohort_admitted.labels(cohort.name, kind, ROLE).inc()
+            custom = self._labels.of(COHORTS, "", cohort.name)
+            self._metrics.cohort_admitted.labels(cohort.name, kind, ROLE, *custom).inc()
             self._cohorts.add(cohort.name)
 
     def _ready(self, place: QueuePlace, kind: str, queued: datetime | None, new: WorkloadStatus) -> None:
@@ -198,8 +224,8 @@ class QuotaMeasure:
         """Observe how long an evicted Workload took to give its quota back."""
         since = _since(new, ws.EVICTED)
         if released.cluster_queue and since is not None:
-            latency = self._metrics.eviction_latency.labels(released.cluster_queue, _reason(new, ws.EVICTED), ROLE)
-            latency.observe(max(0.0, (now - since).total_seconds()))
+            labels = released.cluster_queue, _reason(new, ws.EVICTED), ROLE, *released.custom
+            self._metrics.eviction_latency.labels(*labels).observe(max(0.0, (now - since).total_seconds()))
 
     def _evicted(self, place: QueuePlace, kind: str, old: WorkloadStatus, new: WorkloadStatus) -> None:
         """Count evictions, which a Workload's status counts by reason and cause."""
@@ -208,16 +234,17 @@ class QuotaMeasure:
         for reason, cause, first in _evictions(old.status, new.status):
             _count(self._metrics.evicted, place, reason, cause, kind)
             if first:
-                self._metrics.evicted_once.labels(place.cluster_queue, reason, cause, kind, ROLE).inc()
+                self._metrics.evicted_once.labels(place.cluster_queue, reason, cause, kind, ROLE, *place.custom).inc()
             ready, evicted = _since(old, ws.PODS_READY), _since(new, ws.EVICTED)
             if old.is_true(ws.PODS_READY) and ready is not None and evicted is not None:
                 ran = max(0.0, (evicted - ready).total_seconds())
-                self._metrics.ready_to_evicted.labels(place.cluster_queue, reason, cause, ROLE).observe(ran)
+                labels = place.cluster_queue, reason, cause, ROLE, *place.custom
+                self._metrics.ready_to_evicted.labels(*labels).observe(ran)
 
     def _finished(self, key: str, place: QueuePlace, kind: str, new: WorkloadStatus) -> None:
         _count(self._metrics.finished, self._last_place(key, place, new), kind)
         if _reason(new, ws.FINISHED) == SLICE_REPLACED and place.cluster_queue:
-            self._metrics.replaced.labels(place.cluster_queue, ROLE).inc()
+            self._metrics.replaced.labels(place.cluster_queue, ROLE, *place.custom).inc()
         admitted, ended = _since(new, ws.ADMITTED), _since(new, ws.FINISHED)
         if new.is_true(ws.ADMITTED) and admitted is not None and ended is not None:
             past = int(new.status.get("accumulatedPastExecutionTimeSeconds") or 0)
@@ -235,9 +262,15 @@ class QuotaMeasure:
         return self._at(str((seen.status.get("admission") or {}).get("clusterQueue", "")), seen)
 
     def _at(self, queue: str, seen: events.AdmissionWorkloadObserved) -> QueuePlace:
-        if not self._local_queues or not queue:
-            return QueuePlace(queue)
-        return QueuePlace(queue, seen.namespace, seen.queue)
+        if not queue:
+            return QueuePlace("")
+        custom = self._labels.of_cluster_queue(queue)
+        local = self._labels.of_local_queue(seen.namespace, seen.queue) if self._local_queues else None
+        if local is None:
+            return QueuePlace(queue, custom=custom)
+        return QueuePlace(
+            queue, seen.namespace, seen.queue, custom, local, self._labels.of(WORKLOADS, seen.namespace, seen.name)
+        )
 
     def _cluster_queue_of(self, workload: str) -> str:
         seen = self._index.workload(workload).observed
@@ -255,8 +288,8 @@ class GateMeasure:
     recorded (kubernetes-sigs/kueue pkg/util/pod/pod.go, RecordPodSchedulingGateRemovalSeconds, ff69552e). `seen` tells a Workload by its
     namespace and name. Pods are known here from a decision until they follow it."""
 
-    def __init__(self, metrics: QuotaMetrics, seen: Seen) -> None:
-        self._metrics, self._seen = metrics, seen
+    def __init__(self, metrics: QuotaMetrics, labels: CountedLabels, seen: Seen) -> None:
+        self._metrics, self._labels, self._seen = metrics, labels, seen
         self._open: dict[str, _LosesGate] = {}
 
     def folded(self, recorded: Recorded) -> None:
@@ -290,7 +323,8 @@ class GateMeasure:
         if status.is_true(ws.ADMITTED) and since is not None:
             of_group = str(gate != ELASTIC_GATE and workload.of_group).lower()
             waited = max(0.0, (recorded.recorded_at - since).total_seconds())
-            self._metrics.gate_removed.labels(gate, queue, of_group, ROLE).observe(waited)
+            custom = self._labels.of_cluster_queue(queue)
+            self._metrics.gate_removed.labels(gate, queue, of_group, ROLE, *custom).observe(waited)
 
 
 def _count(metric: ByQueue[Any], place: QueuePlace, *labels: str) -> None:

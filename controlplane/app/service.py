@@ -102,7 +102,7 @@ class Service(Process):
         gate, log, leader = self._open(Codec(TYPES))
         metrics, admission = self._context.metrics, hosted.admission
         settings = self._context.settings.quota.metrics
-        quota = QuotaReport(metrics, admission.index, settings) if admission is not None else None
+        quota = QuotaReport(metrics, admission, settings) if admission is not None else None
         measure = Measure(metrics, fleet, self._context.spans, hosted.sources, quota)
         self._present = ServiceTerm(self._context, hosted, measure, gate, log, leader)
         return self._present

@@ -253,6 +253,11 @@ class Settings(Value, rename="camel"):
     log: LogSettings = LogSettings()
     leader: LeaderSettings = LeaderSettings()
 
+    @property
+    def keeps_to_preemption_gates(self) -> bool:
+        """Whether Workloads that have closed gates preempt nobody, where this service reserves quota."""
+        return self.multikueue.orchestrated_preemption == "yes"
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:

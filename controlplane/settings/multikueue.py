@@ -180,7 +180,8 @@ class MultiKueue(Value, rename="camel"):
         Setting(
             YES_NO,
             "Whether the copies of a workload wait for us before they preempt others on their workers, one worker after the other, as "
-            "with Kueue's gate `MultiKueueOrchestratedPreemption`, which the workers' Kueue needs too.",
+            "with Kueue's gate `MultiKueueOrchestratedPreemption`, which the workers' Kueue needs too; and, with "
+            "`quota.mode: builtin`, whether Workloads wait so here that another manager's `preemptionGates` keep from preempting.",
         ),
     ] = "no"
     pod_gate: Annotated[

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.kube import durations
+from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from controlplane.settings.quota_resources import QuotaResources
 from controlplane.settings.resource_transformations import RESOURCE
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
@@ -250,26 +251,6 @@ class VisibilitySettings(Value, rename="camel"):
     port: Annotated[int, Setting(PORT, "The port to listen on. 0: any free one.")] = 8082
 
 
-class QuotaMetricsSettings(Value, rename="camel"):
-    """Which of Kueue's metrics are reported; what Kueue calls `metrics` in its configuration."""
-
-    cluster_queue_resources: Annotated[
-        str,
-        Setting(
-            YES_NO,
-            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each ClusterQueue, flavor "
-            "and resource; Kueue's `metrics.enableClusterQueueResources`.",
-        ),
-    ] = "no"
-    local_queues: Annotated[
-        str,
-        Setting(
-            YES_NO,
-            "With `builtin`: whether the metrics have each LocalQueue too; Kueue's `metrics.localQueueMetrics.enable`.",
-        ),
-    ] = "yes"
-
-
 class QuotaSettings(Value, rename="camel"):
     """Who reserves quota and admits Workloads on the management cluster."""
 
@@ -305,6 +286,22 @@ class QuotaSettings(Value, rename="camel"):
             "With `builtin`: whether a Workload that waits for those that it preempted is considered before all others, so that nobody "
             "takes what they leave. It is Kueue's gate `PrioritizePreemptorWorkloads`, which is off there by default: without it, "
             "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
+        ),
+    ] = "no"
+    priority_boost: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether the annotation `kueue.x-k8s.io/priority-boost` of a Workload, a number, is added to its priority, in "
+            "its queue and where Workloads are preempted. Kueue's gate `PriorityBoost`, which is off there by default.",
+        ),
+    ] = "no"
+    unadmitted_workloads_explicit_status: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "With `builtin`: whether a Workload that was not tried within a second is told by its conditions that it waits, or that one "
+            "like it did not fit: one write more. Kueue's gate `UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
         ),
     ] = "no"
     label_keys_to_copy: Annotated[

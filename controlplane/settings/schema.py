@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.settings.access_providers import AccessProviders
+from controlplane.settings.custom_metric_labels import CustomLabelRules
 from controlplane.settings.device_class_mappings import DeviceClassMappings
 from controlplane.settings.model import LEAVES, Leaf, Settings
 from controlplane.settings.plain import shown
@@ -55,6 +56,6 @@ def _type(rule: ValueRule) -> Schema:
             return {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
         case WeightOfEach():
             return {"type": ["object", "array"]}
-        case AccessProviders() | Transformations() | DeviceClassMappings():
+        case AccessProviders() | Transformations() | DeviceClassMappings() | CustomLabelRules():
             return {"type": "array", "items": {"type": "object"}}
     return {"type": "string"}

@@ -190,7 +190,11 @@ class EngineQuota:
         _claim(live).wanted = seen
         info = self._engine.snapshot.workloads.get(live.key)
         if info is not None:
-            found = replace(info.workload, priority=seen.priority, reclaimable=self._workload(live).reclaimable)
+            found = replace(
+                info.workload,
+                priority=facts.priority_of(seen, self._settings),
+                reclaimable=self._workload(live).reclaimable,
+            )
             self._engine.put_workload(found, self._log.now.timestamp())
             self._plan()
         elif live.waits or seen.active:

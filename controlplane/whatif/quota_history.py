@@ -172,4 +172,5 @@ def _hold(request: QuotaRequest, event: events.AdmissionWorkloadObserved, status
 def _wanted(event: events.AdmissionWorkloadObserved) -> object:
     """Return what a Workload asks for, and whether it may be queued."""
     reclaimable = event.status.get("reclaimablePods")
-    return event.queue, event.priority, event.active, event.gated_by, event.pod_sets, reclaimable
+    priority, gates = (event.priority, event.priority_boost), (event.gated_by, event.preemption_gates)
+    return event.queue, priority, event.active, gates, event.pod_sets, reclaimable

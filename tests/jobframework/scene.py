@@ -77,6 +77,7 @@ class Scene:
         view: bool = True,
         after_deactivated: timedelta | None = None,
         label_keys: tuple[str, ...] = (),
+        annotation_keys: tuple[str, ...] = (),
         manages_all: bool = False,
         namespaces: str = "",
     ) -> None:
@@ -94,6 +95,7 @@ class Scene:
             pods_ready=pods_ready,
             after_deactivated=after_deactivated,
             label_keys=label_keys,
+            annotation_keys=annotation_keys,
             manages_all=manages_all,
             namespaces=namespaces,
         )

@@ -14,7 +14,7 @@ from controlplane.controllers.quota.engine.usage_history import AdmissionFairSha
 from controlplane.kube import kinds
 from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.quota_metrics import GAUGES
-from controlplane.settings.quota import QuotaMetricsSettings
+from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from controlplane.telemetry import Metrics
 from tests.audit.script import Script
 from tests.quota.admission.checks import answer, checked
@@ -27,7 +27,7 @@ class Meter:
     def __init__(self, scene: Scene, *, local_queues: str = "yes", resources: str = "yes", leads: bool = True) -> None:
         self.scene, self.metrics, self._heard = scene, Metrics(), 0
         settings = QuotaMetricsSettings(cluster_queue_resources=resources, local_queues=local_queues)
-        report = QuotaReport(self.metrics, scene.controller.index, settings)
+        report = QuotaReport(self.metrics, scene.controller, settings)
         self.measure = Measure(self.metrics, Script("a").fleet, quota=report)
         self.hear(live=False)
         if leads:

@@ -22,8 +22,9 @@ NESTED_AT_MOST = 10
 class JobFrameworkPolicy(Value):
     """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written.
     `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never. `label_keys`: labels of a job
-    that its Workload gets too. `parents`: the kinds whose pods wait in their place. `namespaces`: the label selector of those whose
-    jobs are looked after, "" for all; `manages_all`: jobs that name no queue wait too, but for those in `never`."""
+    that its Workload gets too, and `annotation_keys` the annotations. `parents`: the kinds whose pods wait in their place.
+    `namespaces`: the label selector of those whose jobs are looked after, "" for all; `manages_all`: jobs that name no queue wait
+    too, but for those in `never`."""
 
     adapters: Mapping[Kind, JobKind] = {}
     parents: Mapping[Kind, JobKind] = {}
@@ -33,6 +34,7 @@ class JobFrameworkPolicy(Value):
     pods_ready: bool = False
     after_deactivated: timedelta | None = None
     label_keys: tuple[str, ...] = ()
+    annotation_keys: tuple[str, ...] = ()
 
     @property
     def asks_namespaces(self) -> bool:

@@ -241,8 +241,9 @@ class WorkloadOfJobWrite(JobWrite):
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
     group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
-    one gets those of the job's labels that `label_keys` names. `runtime` names the body of what its pods rest on. A `slice` of an
-    elastic job gets the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`; without `of` the job's own."""
+    one gets those of the job's labels that `label_keys` names, and the annotations that `annotation_keys` names. `annotations`: the
+    body of the pod of a group that has each. `runtime` names the body of what its pods rest on. A `slice` of an elastic job gets
+    the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`; without `of` the job's own."""
 
     job_uid: str
     body: str
@@ -255,6 +256,8 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     members: list[GroupMember] = []
     labels: dict[str, str] = {}
     label_keys: list[str] = []
+    annotations: dict[str, str] = {}
+    annotation_keys: list[str] = []
     slice: SliceFacts | None = None
     of: str = ""
 

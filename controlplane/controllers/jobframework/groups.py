@@ -127,6 +127,7 @@ def create(step: JobPass, job: events.QueuedJobObserved) -> None:
             priority_class=priority.class_name,
             pods={one.name: one.count for one in made["roles"]},
             labels=made.pop("labels"),
+            annotations=made.pop("annotations"),
             reason=JobReason.NO_WORKLOAD,
             **made,
         )
@@ -134,8 +135,8 @@ def create(step: JobPass, job: events.QueuedJobObserved) -> None:
 
 
 def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str, Any]:
-    """Return roles, members and labels of a group, of which a Workload is made; empty, with what is wrong told, or what is too many
-    removed, if none can be made now.
+    """Return roles, members, labels and annotations of a group, of which a Workload is made; empty, with what is wrong told,
+    or what is too many removed, if none can be made now.
     """
     found = pods.members(step.state.pods)
     active = [one for one in found if pods.may_run(one)]
@@ -146,15 +147,16 @@ def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str,
             return {}
         active = sorted(by_age[:total], key=lambda one: (one.name, one.uid))
         roles = _roles(active, total)
-        labels = _labels(active, step.context.policy.label_keys)
+        labels = _agreed_labels(active, step.context.policy.label_keys)
+        notes = _agreed_annotations(active, step.context.policy.annotation_keys)
     except GroupUnfit as unfit:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", str(unfit))
         return {}
     members = [GroupMember(name=one.name, uid=one.uid) for one in active]
-    return {"roles": roles, "members": members, "labels": labels}
+    return {"roles": roles, "members": members, "labels": labels, "annotations": notes}
 
 
-def _labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, str]:
+def _agreed_labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, str]:
     """Return the labels of pods that their Workload gets; `GroupUnfit` if they disagree (`getByKey`)."""
     made: dict[str, str] = {}
     for one in found:
@@ -162,6 +164,21 @@ def _labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, 
         for key in keys:
             if key in there and made.setdefault(key, there[key]) != there[key]:
                 raise GroupUnfit("constructing workload: pods have different label values")
+    return made
+
+
+def _agreed_annotations(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, str]:
+    """Return where the annotations of pods are that their Workload gets: the body of the first one that has each; `GroupUnfit` if
+    they disagree. Of an annotation the digest is known."""
+    made: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    for one in found:
+        there = one.pod_set[0].annotations if one.pod_set else {}
+        for key in keys:
+            if key in there and digests.setdefault(key, there[key]) != there[key]:
+                raise GroupUnfit("constructing workload: pods have different annotation values")
+            if key in there:
+                made.setdefault(key, one.body)
     return made
 
 

@@ -10,6 +10,7 @@ from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.controller import JobFrameworkController
 from controlplane.controllers.jobframework.names import WORD
 from controlplane.controllers.jobframework.observe import CLASSES
+from controlplane.custom_labels import CustomLabels
 from controlplane.job_kinds import adapters_for
 from controlplane.job_kinds.pod import PodOfParent
 from controlplane.kube.kinds import NAMESPACES, PODS, RESOURCE_FLAVORS, WORKLOADS
@@ -58,6 +59,7 @@ def policy_of(settings: Settings) -> JobFrameworkPolicy:
     parents = {one.kind: one for one in kinds if one.suspends_pods}
     if parents and PODS not in adapters:
         adapters[PODS] = PodOfParent()
+    reported_labels, reported_annotations = CustomLabels(settings.quota.metrics.custom_labels).keys_of_workloads
     return JobFrameworkPolicy(
         adapters=adapters,
         parents=parents,
@@ -66,5 +68,6 @@ def policy_of(settings: Settings) -> JobFrameworkPolicy:
         never=frozenset({*JobFrameworkPolicy().never, settings.multikueue.namespace}),
         pods_ready=settings.quota.says_pods_ready,
         after_deactivated=settings.quota.object_retention.after_deactivated,
-        label_keys=settings.quota.label_keys_to_copy,
+        label_keys=tuple(dict.fromkeys((*settings.quota.label_keys_to_copy, *reported_labels))),
+        annotation_keys=reported_annotations,
     )

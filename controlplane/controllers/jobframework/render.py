@@ -39,9 +39,11 @@ def bodies_needed(state: QueuedJobState, decision: events.JobWrite) -> list[str]
         case SetWorkloadCreationDecided():
             return [decision.body]
         case events.JobWorkloadCreationDecided() | events.JobWorkloadUpdateDecided():
-            of = decision.of if isinstance(decision, events.JobWorkloadCreationDecided) else ""
-            needed = (decision.body, of, decision.runtime, *(role.body for role in decision.roles))
-            return [one for one in needed if one]
+            more: Sequence[str] = ()
+            if isinstance(decision, events.JobWorkloadCreationDecided):
+                more = (decision.of, *decision.annotations.values())
+            needed = (decision.body, *more, decision.runtime, *(role.body for role in decision.roles))
+            return list(dict.fromkeys(one for one in needed if one))
         case events.JobStopDecided():
             return [decision.body, *([decision.spec] if decision.spec else [])]
         case events.JobWorkloadFinishDecided() | events.JobQuotaReleaseDecided() | SetHoldDecided():
@@ -100,9 +102,11 @@ def _creation(
     notes = {name: value for name, value in body["annotations"].items() if name.startswith(PROVISIONING)}
     if gate := body["annotations"].get(GATED_BY):
         notes[GATED_BY] = gate
+    notes |= _named(body["annotations"], decision.annotation_keys)
+    notes |= {key: body_in(bodies, ref)["annotations"][key] for key, ref in decision.annotations.items()}
     notes |= slice_notes(decision.slice)
     metadata: Json = {"finalizers": [FINALIZER]}
-    copied = {key: body["labels"][key] for key in decision.label_keys if key in body["labels"]}
+    copied = _named(body["labels"], decision.label_keys)
     if decision.members:
         notes[GROUP_WORKLOAD] = "true"
         if decision.labels:
@@ -119,6 +123,10 @@ def _creation(
         spec["podSets"] = grown_pod_sets(body_in(bodies, decision.of), decision.pods, decision.slice)
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", workload_place(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
+
+
+def _named(found: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    return {key: found[key] for key in keys if key in found}
 
 
 def _job(

@@ -31,6 +31,7 @@ def set_workload(
     said = {name: value for name, value in notes.items() if name.startswith(PROVISIONING)}
     if gate := notes.get(GATED_BY):
         said[GATED_BY] = gate
+    said |= {key: notes[key] for key in decision.annotation_keys if key in notes}
     said |= {GROUP_WORKLOAD: "true", _OWNER_KIND: kind.gvk, _OWNER_NAME: place.name}
     if decision.index is not None:
         said[_COMPONENT] = str(decision.index)

@@ -52,6 +52,7 @@ class SetWorkloadCreationDecided(WorkloadOfJobWrite):
     priority_class: PriorityClassName = PriorityClassName()
     pods: dict[str, int] = {}
     label_keys: list[str] = []
+    annotation_keys: list[str] = []
 
 
 class SetHoldDecided(WorkloadOfJobWrite):

@@ -220,6 +220,7 @@ def _made(step: JobPass, place: SetPlace) -> bool:
             priority_class=priority.class_name,
             pods=dict(owner.pods),
             label_keys=list(step.context.policy.label_keys) if place.index is not None else [],
+            annotation_keys=list(step.context.policy.annotation_keys) if place.index is not None else [],
             reason=JobReason.NO_WORKLOAD,
         )
     )

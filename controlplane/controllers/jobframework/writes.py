@@ -101,6 +101,7 @@ def creation(
         priority_class=priority.class_name,
         pods={one.name: one.count for one in job.pod_sets},
         label_keys=list(step.context.policy.label_keys),
+        annotation_keys=list(step.context.policy.annotation_keys),
         reason=JobReason.NO_WORKLOAD,
     )
 

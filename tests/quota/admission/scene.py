@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.facts import by_place
+from controlplane.controllers.quota.admission.metric_labels import MetricLabels
 from controlplane.controllers.quota.admission.observe import KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.devices.model import NO_MAPPINGS, DeviceRules
@@ -50,6 +51,10 @@ class Scene:
         after_finished: timedelta | None = None,
         resources: ResourceRules = AS_ASKED,
         devices: DeviceRules = NO_MAPPINGS,
+        labels: MetricLabels | None = None,
+        explicit_status: bool = False,
+        priority_boost: bool = False,
+        preemption_gates: bool = False,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -57,8 +62,11 @@ class Scene:
             admission_fair_sharing=past_usage,
             resources=resources,
             devices=devices,
+            explicit_status=explicit_status,
+            priority_boost=priority_boost,
+            preemption_gates=preemption_gates,
         )
-        self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished)
+        self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)
         self.now, self.log = START, []  # type: datetime, list[Recorded]
         self.versions: dict[str, int] = {}
@@ -167,13 +175,14 @@ class Scene:
         count: int = 1,
         priority: int = 0,
         annotations: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
         **spec: Any,
     ) -> Json:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
         pod_sets = [{"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}]
         spec = {"queueName": queue, "priority": priority, "podSets": pod_sets, **spec}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-{name}"}
-        metadata = {"ownerReferences": [owner], "annotations": annotations or {}}
+        metadata = {"ownerReferences": [owner], "annotations": annotations or {}, "labels": labels or {}}
         return self.put(kinds.WORKLOADS, name, NS, spec=spec, metadata=metadata)
 
     def of(self, name: str) -> Json:

@@ -54,9 +54,9 @@ _STEPS = st.one_of(
 class Play:
     """A scene with three ClusterQueues of one Cohort, to which things happen; two LocalQueues lead to the first one."""
 
-    def __init__(self, *, fair_sharing: bool, past_usage: bool) -> None:
+    def __init__(self, *, fair_sharing: bool, past_usage: bool, explicit_status: bool) -> None:
         sharing = AdmissionFairSharing(600, 100) if past_usage else None
-        self.scene = Scene(fair_sharing=fair_sharing, past_usage=sharing)
+        self.scene = Scene(fair_sharing=fair_sharing, past_usage=sharing, explicit_status=explicit_status)
         strategies = ("StrictFIFO", "BestEffortFIFO", "BestEffortFIFO")
         for name, cpu, strategy in zip(QUEUES, ("4", "6", "2"), strategies, strict=True):
             specs = {"cohortName": "all", "preemption": PREEMPTION, "queueingStrategy": strategy, **BY_USAGE}
@@ -193,10 +193,17 @@ def picture(controller: AdmissionController) -> dict[str, Any]:
     }
 
 
-@given(steps=st.lists(_STEPS, max_size=40), fair_sharing=st.booleans(), past_usage=st.booleans())
+@given(
+    steps=st.lists(_STEPS, max_size=40),
+    fair_sharing=st.booleans(),
+    past_usage=st.booleans(),
+    explicit_status=st.booleans(),
+)
 @GENERATED
-def test_what_must_hold(steps: list[tuple[Any, ...]], *, fair_sharing: bool, past_usage: bool) -> None:
-    play = Play(fair_sharing=fair_sharing, past_usage=past_usage)
+def test_what_must_hold(
+    steps: list[tuple[Any, ...]], *, fair_sharing: bool, past_usage: bool, explicit_status: bool
+) -> None:
+    play = Play(fair_sharing=fair_sharing, past_usage=past_usage, explicit_status=explicit_status)
     scene = play.scene
     for step in steps:
         play.step(*step)

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.facts import priority_of
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
 from controlplane.controllers.quota.admission.workload_status import truncated
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
 from controlplane.kube.slices import SLICE_REPLACED
@@ -28,18 +30,20 @@ def announcements(
     position: int,
     identity: str,
     now: datetime,
+    by: EngineSettings,
 ) -> tuple[Request, ...]:
     """Return the Events of a decision about a Workload; `preemptor`: the one for which it is preempted."""
+    said = _priorities(preemptor, seen, by) if preemptor is not None else ""
     about = ObjectRef(WORKLOADS, seen.namespace, seen.name)
-    found = [_event(about, seen.uid, told, position, identity, now) for told in _of(seen, decision, preemptor, now)]
+    found = [_event(about, seen.uid, told, position, identity, now) for told in _of(seen, decision, said, now)]
     if isinstance(decision, events.WorkloadPreemptionDecided) and preemptor is not None:
         note = (
             f"Preempted workload {seen.namespace}/{seen.name} (UID: {seen.uid}) in ClusterQueue "
-            f"{decision.cluster_queue}; {_priorities(preemptor, seen)}"
+            f"{decision.cluster_queue}; {said}"
         )
-        by = ObjectRef(WORKLOADS, preemptor.namespace, preemptor.name)
+        whom = ObjectRef(WORKLOADS, preemptor.namespace, preemptor.name)
         # As with Kueue, whatever one cycle preempts for it is one Event.
-        found.append(_event(by, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), decision.cycle, identity, now))
+        found.append(_event(whom, preemptor.uid, (_NORMAL, "PreemptedWorkload", note), decision.cycle, identity, now))
     return tuple(found)
 
 
@@ -57,17 +61,21 @@ def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str
     return event_about(about, uid, kind, reason, truncated(note, _LIMIT), f"{position:x}", identity, now)
 
 
-def _priorities(preemptor: events.AdmissionWorkloadObserved, preemptee: events.AdmissionWorkloadObserved) -> str:
-    return (
-        f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
-        f"preemptee effective priority: {preemptee.priority} (base: {preemptee.priority}, boost: 0)"
-    )
+def _priorities(
+    preemptor: events.AdmissionWorkloadObserved, preemptee: events.AdmissionWorkloadObserved, by: EngineSettings
+) -> str:
+    return f"preemptor {_priority(preemptor, by)}; preemptee {_priority(preemptee, by)}"
+
+
+def _priority(seen: events.AdmissionWorkloadObserved, by: EngineSettings) -> str:
+    counts = priority_of(seen, by)
+    return f"effective priority: {counts} (base: {seen.priority}, boost: {counts - seen.priority})"
 
 
 def _of(
     seen: events.AdmissionWorkloadObserved,
     decision: events.AdmissionWrite,
-    preemptor: events.AdmissionWorkloadObserved | None,
+    priorities: str,
     now: datetime,
 ) -> Iterator[_Told]:
     match decision:
@@ -87,8 +95,8 @@ def _of(
             yield _WARNING, decision.why or "Pending", decision.message
         case events.WorkloadPreemptionDecided():
             yield _NORMAL, "EvictedDueToPreempted", decision.message
-            if preemptor is not None:
-                yield _NORMAL, "Preempted", f"{decision.message}; {_priorities(preemptor, seen)}"
+            if priorities:
+                yield _NORMAL, "Preempted", f"{decision.message}; {priorities}"
         case events.WorkloadStatusDecided():
             yield from _of_status(seen, decision, now)
 

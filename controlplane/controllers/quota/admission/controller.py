@@ -32,6 +32,7 @@ from controlplane.controllers.quota.admission import (
 from controlplane.controllers.quota.admission.device_objects import DEVICES
 from controlplane.controllers.quota.admission.folded import CYCLE
 from controlplane.controllers.quota.admission.index import AdmissionIndex
+from controlplane.controllers.quota.admission.metric_labels import MetricLabels
 from controlplane.controllers.quota.admission.node_failures import REASONS as OF_NODES
 from controlplane.controllers.quota.admission.node_failures import NodeFailures
 from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused, seen
@@ -46,6 +47,7 @@ from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
 from controlplane.controllers.quota.admission.workload_writes import write_fields
 from controlplane.controllers.quota.devices.model import DEVICE_KINDS
+from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, Request
@@ -68,7 +70,7 @@ _TARGET = f"{MANAGEMENT}/Workload"
 
 class AdmissionController(WritingController[events.AdmissionWrite]):
     """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
-    `after_finished` if finished Workloads are kept for good."""
+    `after_finished` if finished Workloads are kept for good. `labels` are for the metrics alone."""
 
     types: Sequence[type[Event]] = (
         *connectivity.EVENTS,
@@ -76,7 +78,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         *topology_events.EVENTS,
         *device_events.EVENTS,
     )
-    GIVEN = ("identity", "pods_ready", "after_finished", "_workers")
+    GIVEN = ("identity", "pods_ready", "after_finished", "labels", "_workers")
     FAILED, UNNEEDED = events.AdmissionWriteFailed, events.AdmissionWriteUnneeded
 
     def __init__(
@@ -85,8 +87,10 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         identity: str,
         pods_ready: WaitForPodsReady | None = None,
         after_finished: timedelta | None = None,
+        labels: MetricLabels | None = None,
     ) -> None:
         self.identity, self.pods_ready, self.after_finished = identity, pods_ready, after_finished
+        self.labels = labels or MetricLabels()
         self.index, self.elsewhere, self.failures = AdmissionIndex(settings), WorkerUsage(), NodeFailures()
         sharing = settings.admission_fair_sharing
         self._workers = sharing is not None and sharing.workers
@@ -101,6 +105,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         """Return the event of something seen; None if nothing rests on it, or if it says nothing new.
 
         Of what may be written every version is recorded: a write holds for one version alone."""
+        if change.cluster == MANAGEMENT:
+            self.labels.note(change)
         followed = (NODES, PODS_OF_TOPOLOGIES, *DEVICE_KINDS)
         found = self._followed(change) if change.kind in followed else seen(change, workers=self._workers)
         if found is None:
@@ -130,6 +136,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.places.fold(recorded)
+        self.labels.fold(recorded)
         self.index.fold(recorded)
         self.index.enqueue(f"admission/localqueue/{key}" for key in self.elsewhere.fold(recorded))
         self.index.enqueue(self.failures.fold(self.index, recorded))
@@ -238,7 +245,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return None
         pending = self.index.engine.queues.pending.get(waits.cluster_queue)
         info = pending.find(f"{seen.namespace}/{seen.name}") if pending is not None else None
-        status = cycles.waiting(seen, info, waits.why, waits.message, now, self.index.engine.settings.devices.in_bytes)
+        by, gated = self.index.engine.settings, waits.requeue == PREEMPTION_GATED
+        status = cycles.waiting(seen, info, waits.why, waits.message, now, by.devices.in_bytes, gated=gated)
         return ReconcileWrite(R.CONDITIONS_SYNCED, status) if status != seen.status else None
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
@@ -356,7 +364,8 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         preemptor = None
         if isinstance(decision, events.WorkloadPreemptionDecided):
             preemptor = self.index.workload(decision.preemptor).observed
-        return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now)
+        by = self.index.engine.settings
+        return announce.announcements(state.observed, decision, preemptor, write.position, self.identity, now, by)
 
 
 def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> events.AdmissionWrite:

@@ -14,12 +14,13 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
+from controlplane.controllers.quota.admission.workload_status import BLOCKED
 from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
+from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED, WAITING_FOR_PODS_READY
 from controlplane.controllers.quota.engine.rendering import admission_of
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import quantities
@@ -139,13 +140,17 @@ def waiting(
     message: str,
     now: datetime,
     in_bytes: frozenset[str],
+    *,
+    gated: bool = False,
 ) -> Json:
     """Return the status of a Workload that waits: why, and what it asks for where that is known; `in_bytes`: resources that are
-    spelled as bytes."""
+    spelled as bytes; `gated`: it would preempt, if it had no gate."""
     status = status_of(seen, now)
     status.unreserve(reason, message)
     if info is not None:
         status.request_resources(_requests(info, in_bytes))
+    if gated:
+        status.set(BLOCKED, "True", PREEMPTION_GATED, message)
     return status.status
 
 
@@ -159,7 +164,8 @@ def _inadmissible(
     pending = index.engine.queues.pending.get(decision.cluster_queue)
     info = pending.find(decision.workload) if pending is not None else None
     in_bytes = index.engine.settings.devices.in_bytes
-    status = waiting(seen, info, decision.reason, decision.message, now, in_bytes)
+    gated = decision.requeue == PREEMPTION_GATED
+    status = waiting(seen, info, decision.reason, decision.message, now, in_bytes, gated=gated)
     # Where such a write is open, or was refused, it is said once that is over, by what the Workload's own stream decides.
     state = index.workload(decision.workload)
     found = write_fields(seen.status, status) if not (says_why(state) or rests(state, now)) else {}

@@ -55,8 +55,9 @@ class Owner(Part):
 class AdmissionWorkloadObserved(ObjectObserved):
     """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
     earlier versions do not name; `of_group`: it is that of a group of pods. `priority_class`: the WorkloadPriorityClass that it
-    names, "" for none or for a PriorityClass of pods. `replaces`: the namespace and name of the workload slice whose place it is to
-    take, "" for none."""
+    names, "" for none or for a PriorityClass of pods. `priority_boost`: what its annotation adds to its priority, where that counts.
+    `preemption_gates`: the names of the gates that keep it from preempting. `replaces`: the namespace and name of the workload slice
+    whose place it is to take, "" for none."""
 
     generation: int = 0
     deleting: bool = False
@@ -70,6 +71,8 @@ class AdmissionWorkloadObserved(ObjectObserved):
     queue: str = ""
     priority: int = 0
     priority_class: str = ""
+    priority_boost: int = 0
+    preemption_gates: list[str] = []
     active: bool = True
     maximum_execution_seconds: int | None = None
     pod_sets: list[PodSetFacts] = []

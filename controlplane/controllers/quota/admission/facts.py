@@ -52,7 +52,8 @@ def workload(
             },
             "ownerReferences": [{"apiVersion": one.api_version, "kind": one.kind} for one in seen.owners],
         },
-        "spec": {"queueName": seen.queue, "priority": seen.priority, "active": seen.active},
+        "spec": {"queueName": seen.queue, "priority": priority_of(seen, by), "active": seen.active}
+        | {"preemptionGates": [{"name": name} for name in seen.preemption_gates]},
         "status": seen.status,
     }
     found = replace(
@@ -61,6 +62,11 @@ def workload(
     )
     found = device_facts.with_devices(found, seen, said, known, by.devices)
     return replace(found, requeue_at=math.inf) if waits or _rejected(seen) else found
+
+
+def priority_of(seen: events.AdmissionWorkloadObserved, by: EngineSettings) -> int:
+    """Return the priority that counts of a Workload."""
+    return seen.priority + (seen.priority_boost if by.priority_boost else 0)
 
 
 def _counted(pod_set: model.PodSet, rules: ResourceRules) -> model.PodSet:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from controlplane.controllers.quota.admission.controller import AdmissionController
+from controlplane.controllers.quota.admission.metric_labels import MetricLabels
 from controlplane.controllers.quota.admission.observe import ADMISSION, KINDS
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.topologies import watch_of
@@ -17,8 +18,10 @@ from controlplane.controllers.quota.devices.model import CounterSource, DeviceMa
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.custom_labels import CustomLabels
 from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.kube.quantities import NANO, nanos
+from controlplane.kube.selectors import parse_selector
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
@@ -39,6 +42,9 @@ def engine_settings(settings: Settings) -> EngineSettings:
         prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
         resources=resource_rules(settings),
         devices=device_rules(settings),
+        preemption_gates=settings.keeps_to_preemption_gates,
+        priority_boost=settings.quota.priority_boost == "yes",
+        explicit_status=settings.quota.unadmitted_workloads_explicit_status == "yes",
     )
 
 
@@ -102,6 +108,12 @@ def wait_for_pods_ready(settings: Settings) -> WaitForPodsReady | None:
     )
 
 
+def metric_labels(settings: Settings) -> MetricLabels:
+    """Return what the metrics take from labels, by the settings."""
+    found = settings.quota.metrics
+    return MetricLabels(CustomLabels(found.custom_labels), parse_selector(found.local_queue_selector))
+
+
 def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
     """Return the controller, or none."""
     if not settings.quota.builtin:
@@ -111,6 +123,7 @@ def host(settings: Settings, policy: object = None) -> Sequence[HostedController
         settings.leader.identity,
         wait_for_pods_ready(settings),
         settings.quota.object_retention.after_finished,
+        metric_labels(settings),
     )
 
     def unseen() -> str:

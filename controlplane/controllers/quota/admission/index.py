@@ -144,13 +144,14 @@ class AdmissionIndex(FoldedAdmission):
         old, reserved = state.observed, state.reservation is not None
         if old is not None and old.uid != event.uid:
             self._drop(recorded, key)
-            state = _replace(state, reservation=None, held=False, effects={}, trouble={})
+            state = _replace(state, reservation=None, held=False, effects={}, trouble={}, since=None)
         elif old is not None and old.queue != event.queue:
             self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
         # Also of the same version: the cluster was put back, and what else has quota may not be what it was.
         effects = {key: one for key, one in state.effects.items() if not isinstance(one.decision, _GIVEN)}
-        state = _replace(state, reservation=None, placement=None, effects=effects)
+        since = state.since or recorded.recorded_at
+        state = _replace(state, reservation=None, placement=None, effects=effects, since=since)
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
         self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)

@@ -6,7 +6,8 @@ In: a change. Out: stream and event; None for what concerns no admission. An obj
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -26,6 +27,7 @@ from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished
 
 ADMISSION = "admission"
+_BOOST = "kueue.x-k8s.io/priority-boost"
 _WORDS: dict[Kind, str] = {
     kinds.WORKLOADS: "workload",
     kinds.CLUSTER_QUEUES: "clusterqueue",
@@ -209,6 +211,8 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         queue=text(spec, "queueName", "spec"),
         priority=number(spec, "priority", "spec"),
         priority_class=_priority_class(spec),
+        priority_boost=_priority_boost(annotations),
+        preemption_gates=_names(items(spec, "preemptionGates", "spec"), "spec.preemptionGates"),
         active=spec.get("active") is not False,
         maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
@@ -227,6 +231,18 @@ def _priority_class(spec: Json) -> str:
     kind = kinds.WORKLOAD_PRIORITY_CLASSES
     is_workloads = (found.get("group"), found.get("kind")) == (kind.group, kind.kind)
     return text(found, "name", "spec.priorityClassRef") if is_workloads else ""
+
+
+def _names(found: Sequence[Json], where: str) -> list[str]:
+    return [text(one, "name", f"{where}[{at}]") for at, one in enumerate(found)]
+
+
+def _priority_boost(annotations: Json) -> int:
+    """Return what is added to the priority, 0 if it is no number of 32 bits, as with Kueue (`PriorityBoost` in
+    kubernetes-sigs/kueue pkg/util/priority/priority.go, ff69552e)."""
+    said = str(annotations.get(_BOOST, ""))
+    found = int(said) if re.fullmatch(r"[+-]?[0-9]{1,10}", said, re.ASCII) else 0
+    return found if -(2**31) <= found < 2**31 else 0
 
 
 def _pod_set(obj: Json, where: str) -> events.PodSetFacts:

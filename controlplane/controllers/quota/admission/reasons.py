@@ -26,6 +26,7 @@ class AdmissionReason(StrEnum):
     REQUEUE_STATE_CLEARED = "RequeueStateCleared"
     QUEUE_RESTARTED = "QueueRestarted"
     GATE_CHANGED = "AdmissionGateChanged"
+    PREEMPTION_GATES_SYNCED = "PreemptionGatesSynced"
     CHECKS_SYNCED = "AdmissionChecksSynced"
     CHECKS_READY = "AdmissionChecksReady"
     CONDITIONS_SYNCED = "AdmissionConditionsSynced"
@@ -92,6 +93,9 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.REQUEUE_STATE_CLEARED: _same("a Workload that is not active waits for no retry"),
     R.QUEUE_RESTARTED: _same("the queue that had been stopped goes on"),
     R.GATE_CHANGED: _same("the annotation that gates the admission came or went"),
+    R.PREEMPTION_GATES_SYNCED: _same(
+        "the positions of the gates that keep it from preempting are not those of the gates that it has"
+    ),
     R.CHECKS_SYNCED: _same("the states of the admission checks are not those of the ClusterQueue's strategy"),
     R.CHECKS_READY: _same("quota is reserved and all admission checks are ready"),
     R.CONDITIONS_SYNCED: _same("the conditions do not say how the Workload stands"),

@@ -101,6 +101,11 @@ def _finished(case: _Case) -> Found:
         yield _STOP
 
 
+def _preemption_gates(case: _Case) -> Found:
+    if case.queues.gates and case.work.sync_preemption_gates(case.seen.preemption_gates):
+        yield case.done(R.PREEMPTION_GATES_SYNCED)
+
+
 def _retry_time(case: _Case) -> Found:
     at = case.work.retry_time()
     if at is not None:
@@ -230,6 +235,8 @@ def _conditions(case: _Case) -> Found:
     work = case.work
     if work.is_true(ws.ADMITTED):
         return
+    if (at := case.queues.told_at) is not None and at > case.now and work.condition(ws.QUOTA_RESERVED) is None:
+        yield ReconcileResult(wake=at)
     why = _blocker(case) if not work.reserved else None
     changed = why is not None and work.set(ws.QUOTA_RESERVED, "False", *why)
     if work.sync_admitted() or changed:
@@ -251,11 +258,15 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
         return ws.GATED, f"Admission is gated by: {case.seen.gated_by}"
     if case.work.in_state(ws.REJECTED):
         return ws.PENDING_EVALUATION, "The workload has failed admission checks"
-    return told if told is None or case.queues.tried else _untried(case, told)
+    return told if case.queues.tried else _untried(case, told)
 
 
-def _untried(case: _Case, told: tuple[str, str]) -> tuple[str, str]:
-    """Return what is said of one that was not tried since it was put into its queue."""
+def _untried(case: _Case, told: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Return what is said of one that was not tried since it was put into its queue: of a new one something only if that is asked for."""
+    if told is None:
+        if (at := case.queues.told_at) is None or at > case.now:
+            return None
+        told = "", ""
     if told[0] in _BYPASSED and case.queues.no_fit:
         return case.queues.no_fit, "Bypassed scheduling evaluation because an equivalent workload recently failed"
     untried = (ws.PENDING_EVALUATION, _UNTRIED)
@@ -300,13 +311,11 @@ def _checks_message(checks: list[Json], state: str) -> str:
         f'"{check["name"]}" ({check["message"]})' if check.get("message") else f'"{check["name"]}"'
         for check in sorted(checks, key=lambda check: str(check["name"]))
     ]
-    noun = "AdmissionChecks" if len(parts) > 1 else "AdmissionCheck"
-    return f"{noun} in {state} state: {'; '.join(parts)}"
+    return f"{'AdmissionChecks' if len(parts) > 1 else 'AdmissionCheck'} in {state} state: {'; '.join(parts)}"
 
 
 def _local_queue(case: _Case) -> Found:
-    local, name = case.queues.local, case.seen.queue
-    yield from _queue_state(case, local, "LocalQueue", name, R.LOCAL_QUEUE_STOPPED)
+    yield from _queue_state(case, case.queues.local, "LocalQueue", case.seen.queue, R.LOCAL_QUEUE_STOPPED)
 
 
 def _own_cluster_queue(case: _Case) -> Found:
@@ -377,6 +386,7 @@ def _not_ready(case: _Case) -> Found:
 _RULES: tuple[Callable[[_Case], Found], ...] = (
     _orphan,
     _finished,
+    _preemption_gates,
     _retry_time,
     _active,
     _inactive,

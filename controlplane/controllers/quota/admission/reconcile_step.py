@@ -21,7 +21,8 @@ class WorkloadQueues:
     ClusterQueue that its LocalQueue leads to, "" if it is stopped or missing; `active`: that one admits; `checks` are
     the admission checks that count for it; `problem`: why its namespace or its requests are not admissible; `no_fit`: why
     it is not even tried, since one like it did not fit; `tried`: it was, and its condition does not say so yet; `refusal`: why the
-    devices that it asks for cannot be counted."""
+    devices that it asks for cannot be counted. `told_at`: from when on it is told that it waits though it
+    was not tried, None if it is not. `gates`: those that keep it from preempting count."""
 
     local: events.AdmissionLocalQueueObserved | None = None
     cluster: events.AdmissionClusterQueueObserved | None = None
@@ -32,6 +33,8 @@ class WorkloadQueues:
     no_fit: str = ""
     tried: bool = False
     refusal: str = ""
+    told_at: datetime | None = None
+    gates: bool = False
 
 
 @dataclass(slots=True)

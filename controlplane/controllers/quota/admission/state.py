@@ -52,7 +52,7 @@ class WorkloadState(ObjectState):
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
     waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
-    and a cycle says it once."""
+    and a cycle says it once. `since`: when it was seen first."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
@@ -62,6 +62,7 @@ class WorkloadState(ObjectState):
     new_priority: int | None = None
     unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
+    since: datetime | None = None
 
 
 def rests(state: ObjectState, now: datetime) -> bool:

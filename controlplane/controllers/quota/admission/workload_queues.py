@@ -5,6 +5,7 @@ In: what is known, and the Workload as it was seen. Out: `WorkloadQueues`, on wh
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, facts
@@ -18,11 +19,21 @@ from controlplane.kube import kinds
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
 
+UNTRIED = timedelta(seconds=1)
+"""After which time a Workload is told that it was not tried."""
+
 
 def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:
     """Return the queues of a Workload. One that is stopped leads nowhere, as with Kueue."""
     refusal = index.devices.refused.get(f"{seen.namespace}/{seen.name}", "")
-    return replace(_queues_of(index, seen), refusal=refusal)
+    gates = index.engine.settings.preemption_gates
+    return replace(_queues_of(index, seen), refusal=refusal, told_at=_told_at(index, seen), gates=gates)
+
+
+def _told_at(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> datetime | None:
+    """Return from when on a Workload is told that it waits though it was not tried: most are tried at once, and need no other write."""
+    since = index.workload(f"{seen.namespace}/{seen.name}").since
+    return since + UNTRIED if index.engine.settings.explicit_status and since is not None else None
 
 
 def _queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> WorkloadQueues:

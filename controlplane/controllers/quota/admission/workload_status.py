@@ -5,7 +5,7 @@ In: a status as JSON, which is changed in place, and the moment. Out: whether an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -149,6 +149,21 @@ class WorkloadStatus:
         return any(
             one.get("topologyAssignment") is None and one.get("delayedTopologyRequest") == "Pending" for one in given
         )
+
+    def sync_preemption_gates(self, wanted: Sequence[str]) -> bool:
+        """Let there be a position for each of the gates that it has, closed for a new one (`syncPreemptionGateStates`)."""
+        gates: list[Json] = self.status.get("preemptionGates") or []
+        known = {gate.get("name") for gate in gates}
+        made = [
+            {"name": one, "position": "Closed", "lastTransitionTime": timestamp(self.now)}
+            for one in wanted
+            if one not in known
+        ]
+        kept = [gate for gate in gates if gate.get("name") in wanted]
+        if not made and len(kept) == len(gates):
+            return False
+        self.status["preemptionGates"] = [*kept, *made]
+        return True
 
     def sync_checks(self, wanted: Collection[str]) -> bool:
         """Let there be a state for each of the checks that count, and for no other."""

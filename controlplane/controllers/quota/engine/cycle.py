@@ -35,6 +35,7 @@ Found = tuple[Assignment, list[PreemptionTarget]]
 
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
 DEFERRED = f"{OVERLAPS}, but will fit after these preemptions complete"
+GATED = "Workload requires preemption, but it's gated"
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 
 
@@ -72,7 +73,7 @@ class _Cycle:
     def __init__(self, state: State, now: float) -> None:
         self.snapshot = state.snapshot
         self.fair_sharing, self.in_bytes = state.settings.fair_sharing, state.settings.devices.in_bytes
-        self.prioritize_preemptors = state.settings.prioritize_preemptors
+        self.prioritize_preemptors, self.gates = state.settings.prioritize_preemptors, state.settings.preemption_gates
         self.blocked, self.block_admission = state.blocked, state.settings.block_admission
         self.waits_for_pods = state.waits_for_pods
         self.entry_penalty = state.entry_penalty
@@ -200,7 +201,7 @@ class _Cycle:
             entry.evicted = True
         elif mode is AssignmentMode.NO_FIT:
             entry.wait(entry.assignment.no_fit_reason, reasons.NO_FIT)
-        elif mode is AssignmentMode.PREEMPT and not entry.targets:
+        elif mode is AssignmentMode.PREEMPT and not self._may_preempt(entry):
             self._wait_for_quota(entry)
         elif mode is AssignmentMode.DEFERRED_FIT:
             entry.wait(reasons.WAITING_FOR_PREEMPTED, reasons.PENDING_PREEMPTION, DEFERRED)
@@ -213,9 +214,17 @@ class _Cycle:
         else:
             self._take(entry)
 
+    def _may_preempt(self, entry: Entry) -> bool:
+        """Whether there is somebody to preempt for an entry, and no gate that keeps it from that."""
+        return bool(entry.targets) and not (self.gates and entry.info.workload.preemption_gated)
+
     def _wait_for_quota(self, entry: Entry) -> None:
-        """Let an entry wait that nobody can be preempted for. Who cannot always get its own quota back keeps it from those that come
-        later in the cycle, and so does who waits for victims that are gone for it already."""
+        """Let an entry wait that preempts nobody. Who cannot always get its own quota back keeps it from those that come
+        later in the cycle, and so does who waits for victims that are gone for it already; who may not preempt for now does not."""
+        if entry.targets:
+            entry.wait(reasons.WAITING_FOR_QUOTA, reasons.PREEMPTION_GATED, GATED)
+            entry.progress = None
+            return
         entry.wait(reasons.WAITING_FOR_QUOTA, reasons.NO_CANDIDATES)
         if entry.queue.spec.preemption.reclaim_within_cohort != ANY or entry.goes_first:
             self._keep(entry, _to_reserve(entry))

@@ -260,6 +260,7 @@ class Workload:
     lost_after: float = 0.0
     admitted: bool = False
     checks_ready: bool = False
+    preemption_gated: bool = False
     updates: tuple[PodSetUpdate, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
     replaces: str = ""

@@ -37,6 +37,7 @@ EVICTED = "Evicted"
 BY_PODS_READY_TIMEOUT, BY_ADMISSION_CHECK = "PodsReadyTimeout", "AdmissionCheck"
 ON_HOLD = "OnHold"
 
+CLOSED = "Closed"
 _SHAPED = (
     "nodeSelector",
     "affinity",
@@ -92,7 +93,19 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order
         unhealthy_nodes=unhealthy_nodes(status),
         replaces=replacement_for(obj),
         of_pod=is_of_single_pod(metadata),
+        preemption_gated=_preemption_gated(spec, status),
     )
+
+
+def _preemption_gated(spec: Json, status: Json) -> bool:
+    """Return whether a gate keeps it from preempting: one of which the status says nothing does (`HasClosedPreemptionGate` in
+    kubernetes-sigs/kueue pkg/workload/workload.go, ff69552e)."""
+    where = "status.preemptionGates"
+    said = {
+        text(one, "name", where): text(one, "position", where) for one in items(status, "preemptionGates", "status")
+    }
+    names = (text(one, "name", "spec.preemptionGates") for one in items(spec, "preemptionGates", "spec"))
+    return any(said.get(name, CLOSED) == CLOSED for name in names)
 
 
 def pod_set(obj: Json, where: str) -> model.PodSet:

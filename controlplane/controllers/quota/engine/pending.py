@@ -324,11 +324,9 @@ def _concerns(old: Info, new: Workload) -> bool:
         return True  # it need not wait for a moment any more
     if before.failed_checks and not new.failed_checks:
         return True
-    return (before.pod_sets, before.priority, before.queue, before.active, before.reclaimable, before.eviction) != (
-        new.pod_sets,
-        new.priority,
-        new.queue,
-        new.active,
-        new.reclaimable,
-        new.eviction,
-    )
+    return _asked(before) != _asked(new)
+
+
+def _asked(workload: Workload) -> tuple[object, ...]:
+    who = workload.queue, workload.priority, workload.active, workload.eviction, workload.preemption_gated
+    return workload.pod_sets, workload.reclaimable, *who

@@ -26,6 +26,7 @@ NAMESPACE_MISMATCH = "NamespaceMismatch"
 PENDING_PREEMPTION = "PendingPreemption"
 NO_FIT = "NoFit"
 NO_CANDIDATES = "PreemptionNoCandidates"
+PREEMPTION_GATED = "PreemptionGated"
 
 # Reasons of a Preempted condition.
 IN_CLUSTER_QUEUE = "InClusterQueue"

@@ -21,7 +21,9 @@ class EngineSettings:
     `LongestRun` first, or queues by its `Timestamp` as others do, which is Kueue's order.
     `prioritize_preemptors`: who waits for those that it preempted is considered before others, and what they leave is kept
     for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts. `devices`: as what devices
-    count."""
+    count. `priority_boost`: the annotation counts that is added to the priority of a Workload. `preemption_gates`: who has one that
+    is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption. `explicit_status`: who waits is told so before it was
+    tried, which the engine itself leaves to others."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
@@ -32,3 +34,6 @@ class EngineSettings:
     prioritize_preemptors: bool = False
     resources: ResourceRules = AS_ASKED
     devices: DeviceRules = NO_MAPPINGS
+    explicit_status: bool = False
+    priority_boost: bool = False
+    preemption_gates: bool = False
