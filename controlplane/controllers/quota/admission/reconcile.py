@@ -296,22 +296,14 @@ def _checks(case: _Case) -> Found:
     if not work.reserved or work.is_true(ws.EVICTED):
         return
     if rejected := work.in_state(ws.REJECTED):
-        message = _checks_message(rejected, ws.REJECTED)
+        message = ws.checks_message(rejected, ws.REJECTED)
         if work.set(ws.DEACTIVATION_TARGET, "True", "AdmissionCheck", message):
             yield case.done(R.CHECK_REJECTED, message=message)
         yield _STOP
     elif retry := work.in_state(ws.RETRY):
-        message = f"Evicted due to {_checks_message(retry, ws.RETRY)}"
+        message = f"Evicted due to {ws.checks_message(retry, ws.RETRY)}"
         work.evict("AdmissionCheck", message)
         yield case.done(R.CHECK_RETRY, evicted="AdmissionCheck", message=message)
-
-
-def _checks_message(checks: list[Json], state: str) -> str:
-    parts = [
-        f'"{check["name"]}" ({check["message"]})' if check.get("message") else f'"{check["name"]}"'
-        for check in sorted(checks, key=lambda check: str(check["name"]))
-    ]
-    return f"{'AdmissionChecks' if len(parts) > 1 else 'AdmissionCheck'} in {state} state: {'; '.join(parts)}"
 
 
 def _local_queue(case: _Case) -> Found:

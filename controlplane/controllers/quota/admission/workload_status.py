@@ -284,3 +284,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[li
         if (one or None) != (other or None):
             changes[field] = other or None
     return conditions, dropped, changes
+
+
+def checks_message(checks: list[Json], state: str) -> str:
+    """Return which admission checks are in a state, and what each says, as Kueue's conditions do."""
+    parts = [
+        f'"{check["name"]}" ({check["message"]})' if check.get("message") else f'"{check["name"]}"'
+        for check in sorted(checks, key=lambda check: str(check["name"]))
+    ]
+    return f"{'AdmissionChecks' if len(parts) > 1 else 'AdmissionCheck'} in {state} state: {'; '.join(parts)}"
