@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path for room in ("controlplane", "migrations") for path in (ROOT / room).rglob("*.py"))
@@ -71,7 +71,7 @@ def test_there_are_modules() -> None:
     assert len(MODULES) > 10
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each("path", MODULES, ids=name)
 def test_a_module_keeps_the_rules(path: Path) -> None:
     """All of them at once: reading the module is most of the work."""
     text = path.read_text()

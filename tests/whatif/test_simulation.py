@@ -48,7 +48,7 @@ KILLED = plan(
 # --- nothing changed -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", deep_after(1, [LOST, BUSY, KILLED]), ids=["lost", "busy", "killed"])
+@pytest.mark.parametrize("of", deep_after(1, [LOST, BUSY, KILLED], ids=["lost", "busy", "killed"]))
 def test_without_a_change_it_goes_as_it_went(of: Plan) -> None:
     found = past(of).play()
     agreed = past(of).agrees(found)
