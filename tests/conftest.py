@@ -105,6 +105,7 @@ def postgres_server() -> Iterator[postgres.Server]:
     """A server on which databases may be created; `.url` is one of its databases."""
     with postgres.server() as server:
         yield server
+        server.hang_up()
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ def test_every_verb_that_takes_a_name_takes_its_namespace(path: tuple[str, ...])
         assert has(path, "-n", "--all-namespaces")
 
 
-@pytest.mark.parametrize("path", [path for path in LEAVES if has(path, "-o")], ids=" ".join)
+@each("path", [path for path in LEAVES if has(path, "-o")], ids=" ".join)
 def test_a_form_that_there_is_not(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     if path == ("export",):  # -o is the file there
         return

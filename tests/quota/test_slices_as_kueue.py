@@ -59,7 +59,7 @@ def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     assert differ == (COUNTED_AS_GONE | OTHERWISE) & set(seeds)
 
 
-@pytest.mark.parametrize("seed", sorted(COUNTED_AS_GONE))
+@each("seed", sorted(COUNTED_AS_GONE))
 def test_where_kueue_counts_an_old_slice_as_gone_so_does_the_engine_if_it_is_told_to(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
