@@ -27,16 +27,21 @@ def each(
     def decorate(test: Test) -> Test:
         @functools.wraps(test)
         def tried(*own: Any, **given: Any) -> None:
-            failed: list[tuple[str, Exception]] = []
+            failed: list[tuple[str, BaseException]] = []
+            skipped: list[str] = []
             for name, row in rows:
                 try:
                     test(*own, **given, **dict(zip(words, row, strict=True)))
+                except pytest.skip.Exception as error:
+                    skipped.append(str(error))
                 except (Exception, pytest.fail.Exception) as error:
-                    failed.append((name, error))  # type: ignore[arg-type]
+                    failed.append((name, error))
             if failed:
                 told = "\n".join(f"[{name}] {type(error).__name__}: {error}" for name, error in failed[:_TOLD])
                 more = f"\nand {len(failed) - _TOLD} more" if len(failed) > _TOLD else ""
                 raise AssertionError(f"{len(failed)} of {len(rows)} rows fail:\n{told}{more}") from failed[0][1]
+            if len(skipped) == len(rows):
+                pytest.skip(skipped[0] if skipped else "there is no row")
 
         asked = inspect.signature(test)
         left = [each for name, each in asked.parameters.items() if name not in words]

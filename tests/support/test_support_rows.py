@@ -65,6 +65,23 @@ def test_tables_are_multiplied_and_fixtures_stay() -> None:
     assert said.startswith("1 of 2 rows fail:\n[Y] AssertionError: 1 of 2 rows fail:\n[2] Failed: this one")
 
 
+def test_a_row_that_is_skipped_hides_no_other() -> None:
+    @each("number", [1, 2, 3])
+    def test(number: int) -> None:
+        if number == 1:
+            pytest.skip("not this one")
+        assert number != 3
+
+    assert said_of(test).startswith("1 of 3 rows fail:\n[3] ")
+
+    @each("number", [1, 1])
+    def nothing(number: int) -> None:
+        pytest.skip("not this one")
+
+    with pytest.raises(pytest.skip.Exception, match="not this one"):
+        nothing()
+
+
 def test_what_has_a_mark_is_no_row() -> None:
     with pytest.raises(AssertionError, match="no test of its own"):
         each("a", [pytest.param(1, marks=pytest.mark.deep)])
