@@ -193,8 +193,7 @@ class ServiceTerm(LeadershipTerm):
                     await self.log.append(Append([service_stopped(head.epoch, identity)]))
 
     def _policy(self) -> Event | None:
-        settings = self._context.settings
-        said = in_force(self._fleet.policy, settings.run.controllers, settings.multikueue)
+        said = in_force(self._fleet.policy, self._context.settings)
         return said if said != self._fleet.index.around.in_force else None
 
     async def lead(self, stop: asyncio.Event) -> None:

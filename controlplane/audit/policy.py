@@ -5,6 +5,8 @@ depends on a setting."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.connectivity.events import PolicyInForce
 
@@ -13,3 +15,9 @@ def in_force(reader: LogReader) -> PolicyInForce | None:
     """Return what the process that led last said of its settings."""
     found = reader.events(Filter(streams=["service"], types=[PolicyInForce.__name__]), limit=1, newest=True)
     return next((recorded.event for recorded in found if isinstance(recorded.event, PolicyInForce)), None)
+
+
+def quota_in_force(reader: LogReader) -> dict[str, Any]:
+    """Return what it said of how it decides about quota; nothing where Kueue decides, or the log does not say."""
+    said = in_force(reader)
+    return said.quota if said is not None else {}

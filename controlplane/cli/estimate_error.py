@@ -9,7 +9,7 @@ import click
 
 from controlplane.cli import times
 from controlplane.cli.frame import Verb
-from controlplane.cli.history import is_empty, log_option, nearest_places, open_reader
+from controlplane.cli.history import engine_settings_in_force, is_empty, log_option, nearest_places, open_reader
 from controlplane.cli.options import Options, Whole, in_queue, listing
 from controlplane.cli.output import emit
 
@@ -47,11 +47,10 @@ def estimate_error(options: Options, since: str | None, sample: int, queue: str 
       null), bounds (how many had one), held (share of these, or null)
     """
     from controlplane.audit.estimate_error import measured
-    from controlplane.controllers.quota.admission.hosting import engine_settings
 
     begin, _ = times.interval(since, None)
     with open_reader(options) as reader:
-        found = measured(reader, engine_settings(options.settings()), begin, queue, sample)
+        found = measured(reader, engine_settings_in_force(options, reader), begin, queue, sample)
         near = nearest_places(reader, None, queue) if not found and queue is not None else ""
         empty = is_empty(reader) if not found else ""
     emit(options.output, [_plain(one) for one in found], COLUMNS, [_row(one) for one in found])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controlplane.audit.find import Found
     from controlplane.audit.reads import LogReader
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
+    from controlplane.controllers.quota.engine.settings import EngineSettings
     from controlplane.log.event import Recorded
     from controlplane.runtime.stories import ObjectHistory
 
@@ -97,6 +98,14 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
         )
         click.echo(text, err=True)
     return reading_policy(options.settings(), said)
+
+
+def engine_settings_in_force(options: Options, reader: LogReader) -> EngineSettings:
+    """Return how the service of a log decides about quota; where the log does not say, what these settings say."""
+    from controlplane.audit.policy import quota_in_force
+    from controlplane.controllers.quota.admission.hosting import reading_engine_settings
+
+    return reading_engine_settings(options.settings(), quota_in_force(reader))
 
 
 def is_empty(reader: LogReader) -> str:

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from controlplane.log.event import Recorded
     from controlplane.settings import Settings
     from controlplane.whatif.capacity import Capacities
+    from controlplane.whatif.deciders import DecisionSettings
     from controlplane.whatif.history import History
     from controlplane.whatif.simulated_log import Alternative
     from controlplane.whatif.simulation import SimulationResult
 
-_CHOICES = {
-    "placements": ("placements", ""),
-    "quota": ("decisions about quota", "; is the section quota of these settings that of the service?"),
-}
+_CHOICES = {"placements": "placements", "quota": "decisions about quota"}
 _AGREED = ("recorded", "agree", "share", "differ")
 DISPATCHERS = ("all-at-once", "incremental", "scored")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -79,10 +77,9 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
         from controlplane.whatif.agreement import ENOUGH
 
         what = "quota" if found["quota"]["share"] < ENOUGH else "placements"
-        noun, hint = _CHOICES[what]
         raise CommandFailure(
-            f"only {found[what]['share']:.1%} of the {noun} were played again as they were: what is found "
-            f"for the change would mean little, and is not shown; --anyway shows it{hint}"
+            f"only {found[what]['share']:.1%} of the {_CHOICES[what]} were played again as they were: what is found "
+            f"for the change would mean little, and is not shown; --anyway shows it"
         )
     return Exit.OK if found["reproduced"] else Exit.FAILED
 
@@ -90,13 +87,16 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
 def _answer(
     options: Options, reader: LogReader, part: LogRange, asked: Mapping[str, Any], *, anyway: bool
 ) -> dict[str, Any]:
+    from controlplane.controllers.quota.admission.hosting import engine_settings
+    from controlplane.settings import resolve
     from controlplane.whatif.agreement import agreement, quota_agreement
     from controlplane.whatif.capacity import Capacities
     from controlplane.whatif.history import History
     from controlplane.whatif.measure import Measures
 
     began, ended = _times(reader, part)
-    policy = _policy_then(options, reader, part)
+    then = _decided_by(options, reader, part)
+    policy, own = then.policy, engine_settings(then.settings)
     alternative, other, changes = _alternative(options, policy, asked)
     history = History(_requests(reader))
     measures = Measures(began, ended, history.requests)
@@ -106,14 +106,13 @@ def _answer(
     _known(alternative, history)
     _fits(alternative, history)
     capacities = Capacities(history)
-    own = _by_engine(options, None)
     played = _play(reader, part, history, capacities, (policy, own), (began, ended), None)
     agreed = agreement(history, played.placements, began, ended)
     quota = quota_agreement(history, played.quota, began, ended)
     enough = agreed.enough and quota.enough
     instead = None
     if changes and (enough or anyway):
-        by = other, _by_engine(options, asked["other"])
+        by = other, own if asked["other"] is None else engine_settings(resolve(asked["other"], {}, {}).settings)
         instead = _play(reader, part, history, capacities, by, (began, ended), alternative)
     return {
         "log": reader.log,
@@ -165,7 +164,7 @@ def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     }
 
 
-def _policy_then(options: Options, reader: LogReader, part: LogRange) -> MultiKueuePolicy:
+def _decided_by(options: Options, reader: LogReader, part: LogRange) -> DecisionSettings:
     """Return what was decided by when the time began; where the log does not say, what these settings say."""
     from controlplane.audit.reads import Filter
     from controlplane.controllers.connectivity.events import PolicyInForce
@@ -184,7 +183,7 @@ def _policy_then(options: Options, reader: LogReader, part: LogRange) -> MultiKu
         )
     if not by.policy.dispatches:
         raise CommandFailure(f"the service of the log {reader.log} dispatched no Workloads", Exit.NOT_FOUND)
-    return by.policy
+    return by
 
 
 # --- what is to be otherwise ------------------------------------------------------------------------------------------
@@ -250,14 +249,6 @@ def _rules(settings: Settings) -> Any:
 
     scored = msgspec.structs.replace(settings.multikueue, dispatcher_name=SCORED)
     return chosen(msgspec.structs.replace(settings, multikueue=scored)).policy.scoring
-
-
-def _by_engine(options: Options, other: Path | None) -> EngineSettings:
-    """Return how the engine decides about quota, by these settings or those of another file: the log does not say it."""
-    from controlplane.controllers.quota.admission.hosting import engine_settings
-    from controlplane.settings import resolve
-
-    return engine_settings(options.settings() if other is None else resolve(other, {}, {}).settings)
 
 
 def _fits(alternative: Alternative, history: History) -> None:

@@ -123,13 +123,14 @@ def _quota(
     """Return why a Workload waits for quota, where this service decides on it."""
     from controlplane.audit.quota_wait import answer
     from controlplane.clock import SystemClock
-    from controlplane.controllers.quota.admission.hosting import engine_settings
 
     if explanation.standing.word != "Pending" or not workload.startswith(_OF_WORKLOADS):
         return None
     namespace, name = workload.split("/")[-2:]
     with history.open_reader(options, at=at) as reader:
-        return answer(reader, engine_settings(options.settings()), namespace, name, at or SystemClock().now())
+        return answer(
+            reader, history.engine_settings_in_force(options, reader), namespace, name, at or SystemClock().now()
+        )
 
 
 def _waited(options: Options, workload: str, at: datetime | None = None) -> list[WaitInterval]:

@@ -18,13 +18,13 @@ target; the pods of one's own cluster."""
 
 
 def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
-    """Draw the plan of a seed; the plans of `admission` and `local` have one edition."""
+    """Draw the plan of a seed; those of `local` have one edition."""
     if scene == WORKLOADS:
         return plans.plan_of(seed, edition=edition)
     if scene == "admission":
         from controlplane.dst.scenes.admission.plan import plan_of as admission
 
-        return admission(seed)
+        return admission(seed, edition=edition)
     if scene == "candidates":
         from controlplane.dst.scenes.candidates.plan import plan_of as candidates
 

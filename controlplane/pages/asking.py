@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from controlplane.audit import times
 from controlplane.audit.archived import archived_time
-from controlplane.audit.policy import in_force
+from controlplane.audit.policy import in_force, quota_in_force
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import clock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.hosting import reading_policy
+from controlplane.controllers.quota.admission.hosting import reading_engine_settings
+from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.pages.follower import Follower
 from controlplane.pages.past import MOST, Past, unchanged
 from controlplane.settings import Settings
@@ -116,6 +118,10 @@ class Asked:
     def policy(self) -> MultiKueuePolicy:
         """Return what the service decided by, at the time of which it is asked."""
         return reading_policy(self.settings, in_force(self.reader))
+
+    def engine_settings(self) -> EngineSettings:
+        """Return how it was decided about quota then."""
+        return reading_engine_settings(self.settings, quota_in_force(self.reader))
 
 
 def go_back(reader: LogReader, text: str, now: datetime) -> datetime:

@@ -6,9 +6,10 @@ environment."""
 
 from __future__ import annotations
 
-from controlplane.settings.load import DEFAULT, Resolved, SettingsError, load, plain, resolve, shown
+from controlplane.settings.load import DEFAULT, Resolved, SettingsError, load, resolve
 from controlplane.settings.model import LEAVES, Budget, Settings
 from controlplane.settings.multikueue import KINDS
+from controlplane.settings.plain import plain, shown
 from controlplane.settings.reference import reference
 from controlplane.settings.secret import DatabaseUrl, mask_urls
 

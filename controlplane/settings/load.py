@@ -5,21 +5,18 @@ once. The environment is an argument, so that nothing here reads the process's o
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from controlplane.settings.model import LEAVES, Settings, contradictions
+from controlplane.settings.plain import put, replace
 from controlplane.settings.sources import Found, Raw, from_environment, from_file
 
 DEFAULT = "default"
-S = TypeVar("S", bound=msgspec.Struct)
 
 
 class SettingsError(Exception):
@@ -60,8 +57,8 @@ def resolve(
     problems += more
     tree = _read(raw, problems)
     if "leader.identity" not in raw:
-        _put(tree, ("leader", "identity"), identity())
-    settings = _replace(Settings(), tree)
+        put(tree, ("leader", "identity"), identity())
+    settings = replace(Settings(), tree)
     origins = {leaf.key: raw[leaf.key].place if leaf.key in raw else DEFAULT for leaf in LEAVES}
     problems += [f"{_place(origins[key])}{key} {why}." for key, why in contradictions(settings)]
     if problems:
@@ -80,7 +77,7 @@ def _read(raw: Found, problems: list[str]) -> dict[str, Any]:
         except ValueError as error:
             problems.append(f"{raw[leaf.key].place}: {leaf.key} {error}.")
         else:
-            _put(tree, leaf.path, value)
+            put(tree, leaf.path, value)
     return tree
 
 
@@ -91,34 +88,5 @@ def identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}"
 
 
-def plain(settings: Settings) -> dict[str, Any]:
-    """Return the settings as a settings file would hold them, nested and with secrets masked."""
-    tree: dict[str, Any] = {}
-    for leaf in LEAVES:
-        _put(tree, tuple(leaf.key.split(".")), leaf.setting.rule.show(leaf.of(settings)))
-    return tree
-
-
-def shown(value: Any) -> str:
-    """Return one plain value as one would type it: text as it is, lists separated by commas."""
-    if isinstance(value, list) and not any(isinstance(one, dict) for one in value):
-        return ",".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _place(origin: str) -> str:
     return "" if origin == DEFAULT else f"{origin}: "
-
-
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
-
-
-def _replace(struct: S, tree: Mapping[str, Any]) -> S:
-    changes = {
-        name: _replace(getattr(struct, name), value) if isinstance(value, dict) else value
-        for name, value in tree.items()
-    }
-    return msgspec.structs.replace(struct, **changes)

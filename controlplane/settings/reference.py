@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.settings.load import shown
 from controlplane.settings.model import LEAVES, Leaf, Settings
+from controlplane.settings.plain import shown
 from controlplane.settings.sources import OTHER_VARIABLES
 
 _HEAD = """# Settings

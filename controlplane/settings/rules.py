@@ -154,22 +154,32 @@ class Integer:
         return f"{self.least}…{self.most}"
 
 
+_SPELLED = {True: ("true", "yes", "on"), False: ("false", "no", "off")}  # YAML reads the words of each as a boolean
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words. `removed`: words of earlier builds, and what to do instead."""
+    """One of a few words. `removed`: words of earlier builds, and what to do instead. Where `yes` or `off` is a word, so is
+    the boolean that YAML makes of it, and every other spelling of that."""
 
     words: Sequence[str]
     removed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, raw: object) -> str:
         """Return the word; capitals do not matter."""
-        word = _text(raw).lower()
+        word = (str(raw) if isinstance(raw, bool) and raw in self.booleans else _text(raw)).lower()
         if word in self.removed:
             raise ValueError(f'"{raw}" was removed: {self.removed[word]}')
         known = {each.lower(): each for each in self.words}
+        known |= {spelling: each for value, each in self.booleans.items() for spelling in _SPELLED[value]}
         if word not in known:
             raise ValueError(f'must be {self.describe()}, not "{raw}"')
         return known[word]
+
+    @property
+    def booleans(self) -> Mapping[bool, str]:
+        """The words that are spellings of a boolean, by its value."""
+        return {value: word for value, spelled in _SPELLED.items() for word in self.words if word in spelled}
 
     def show(self, value: str) -> str:
         """Return the word."""

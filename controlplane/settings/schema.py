@@ -9,8 +9,8 @@ from typing import Any
 
 from controlplane.settings.access_providers import AccessProviders
 from controlplane.settings.device_class_mappings import DeviceClassMappings
-from controlplane.settings.load import shown
 from controlplane.settings.model import LEAVES, Leaf, Settings
+from controlplane.settings.plain import shown
 from controlplane.settings.quota import DurationOrNever, WeightOfEach
 from controlplane.settings.resource_transformations import Transformations
 from controlplane.settings.retention import DurationOfEach
@@ -47,8 +47,8 @@ def _type(rule: ValueRule) -> Schema:
             return {"type": "integer", "minimum": least, "maximum": most}
         case Duration() | DurationOrNever():
             return {"type": ["string", "integer"]}
-        case Choice(words=words):
-            return {"enum": list(words)}
+        case Choice(words=words, booleans=booleans):
+            return {"enum": [*words, *booleans]}
         case Names(known=known):
             return {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(known)}}
         case Items() | DurationOfEach():

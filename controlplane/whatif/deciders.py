@@ -25,6 +25,7 @@ from controlplane.log.folding import Folding
 from controlplane.runtime.controller import Decided
 from controlplane.runtime.hosting import Registration
 from controlplane.settings.model import Settings
+from controlplane.settings.recorded import with_recorded_quota
 
 DECISIONS = (WorkloadDecision, QuotaDecision, MassOutageBegan, MassOutageEnded)
 """The decisions that are asked for again: those about Workloads, clusters, and the quota of ClusterQueues."""
@@ -61,7 +62,8 @@ def then(settings: Settings, said: PolicyInForce) -> DecisionSettings:
         controller_name=said.controller_name,
         worker_lost_timeout=timedelta(seconds=said.worker_lost_timeout_seconds),
     )
-    return DecisionSettings(msgspec.structs.replace(settings, multikueue=chosen_), policy)
+    known = with_recorded_quota(msgspec.structs.replace(settings, multikueue=chosen_), said.quota)
+    return DecisionSettings(known, policy)
 
 
 class Deciders:

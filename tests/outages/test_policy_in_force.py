@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from click.testing import CliRunner
 
 from controlplane.cli import cli
 from controlplane.kube.kinds import MULTIKUEUE_CONFIGS
-from tests.outages.stage import Stage, settings
+from tests.outages.stage import NS, Stage, settings
+from tests.outages.test_admission_devices import SERVED, counting, offer, submit, template, told
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -36,6 +38,20 @@ async def test_a_reader_shows_the_services_policy_and_not_his_own(stage: Make) -
     policy = json.loads(shown.stdout)["policy"]
     assert (policy["execution_policy"], policy["worker_lost_timeout"]) == ("never-twice", "1m30s")
     assert "does not say" not in shown.stderr
+
+
+async def test_why_a_workload_waits_is_counted_by_the_services_settings(stage: Make) -> None:
+    on = await stage("a", settings=counting(), manager_is={"kueue": False}, kinds=SERVED)
+    offer(on, gpus="1")
+    template(on, "two", "gpu.example.com", count=2)
+    submit(on, "job", "two")
+    await on.until(lambda: "insufficient quota for gpus" in told(on, "job"), "it asks for more than there is")
+    why = partial(CliRunner().invoke, cli, catch_exceptions=False)
+    shown = why(["--database-url", on.url, "why", f"job/{NS}/job", "-o", "json"])
+    found = json.loads(shown.stdout)["quota"]
+    assert found["inadmissible"] == ""
+    short = [each["resource"] for one in found["flavors"] for each in one["resources"] if each["missing"] != "0"]
+    assert short == ["gpus"]
 
 
 async def test_who_changed_a_config_can_be_asked(stage: Make) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.settings import SettingsError, load, plain
-from controlplane.settings.load import shown
+from controlplane.settings.plain import shown
 from tests.support.rows import each
 
 VARIABLE = "CONTROLPLANE_MULTIKUEUE_CLUSTER_PROFILE_ACCESS_PROVIDERS"

@@ -126,6 +126,21 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, text: str, problem:
     assert said.startswith(f"{file}{problem}")
 
 
+@pytest.mark.parametrize("said", ["yes", "true", "on", '"yes"', '"True"'])
+def test_yes_may_be_written_as_yaml_does(tmp_path: Path, said: str) -> None:
+    file = write(tmp_path, f"quota:\n  fairSharing:\n    enable: {said}\nmultikueue:\n  pipelineRunFilter: off\n")
+    found = load(file, {"CONTROLPLANE_QUOTA_ADMISSION_FAIR_SHARING_ENABLE": "true"})
+    assert (found.quota.fair_sharing.enable, found.quota.admission_fair_sharing.enable) == ("yes", "yes")
+    assert found.multikueue.pipeline_run_filter == "off"
+
+
+@pytest.mark.parametrize("key", ["multikueue.pipelineRunFilter: on", "candidates.podIps: yes"])
+def test_a_boolean_where_it_is_no_word_is_refused(tmp_path: Path, key: str) -> None:
+    section, _, rest = key.partition(".")
+    (said,) = problems(write(tmp_path, f"{section}:\n  {rest}\n"))
+    assert "write it in quotes, not as the bool True" in said
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert problems(tmp_path / "none.yaml") == [f"{tmp_path / 'none.yaml'}: there is no such file."]
     assert problems(tmp_path) == [f"{tmp_path}: cannot be read: is a directory."]

@@ -114,7 +114,7 @@ def test_whatever_is_not_in_view_is_said_of_every_controller() -> None:
 
 
 def test_a_log_of_a_later_version_is_read_although_it_dispatched_other_kinds() -> None:
-    said = in_force(policy_of(settings("multikueue")), ["multikueue"], settings("multikueue").multikueue)
+    said = in_force(policy_of(settings("multikueue")), settings("multikueue"))
     later = msgspec.structs.replace(
         said, kinds=[*said.kinds, "v1, Kind=ReplicationController", "apps/v1, Kind=DaemonSet"]
     )
@@ -148,9 +148,10 @@ def test_what_is_followed_beside_the_policy_is_said(
     chosen: MultiKueue, fields: tuple[bool, bool, list[str]], words: str
 ) -> None:
     on = msgspec.structs.replace(settings("multikueue"), multikueue=chosen)
-    said = in_force(policy_of(on), ["multikueue"], chosen)
+    said = in_force(policy_of(on), on)
     assert (said.quota_automation, said.cluster_profiles, said.access_providers) == fields
     assert PHRASES[PolicyInForce](said).endswith(f"jobset.x-k8s.io/v1alpha2, Kind=JobSet{words}")
     assert "secret" not in repr(said)
-    off = in_force(policy_of(settings("podgroups")), ["podgroups"], chosen)
+    other = msgspec.structs.replace(settings("podgroups"), multikueue=chosen)
+    off = in_force(policy_of(other), other)
     assert (off.quota_automation, off.cluster_profiles, off.access_providers) == (False, False, [])

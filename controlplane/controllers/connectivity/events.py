@@ -44,7 +44,8 @@ class PolicyInForce(Event):
 
     The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is;
     `cluster_profiles` whether ClusterProfiles are followed, and `access_providers` the names of the commands that log in to
-    their clusters.
+    their clusters. `quota` is the section of that name, as a settings file has it, where this service decides on quota: empty where
+    Kueue does, and in logs of versions that did not say it.
     """
 
     controllers: list[str] = []
@@ -71,6 +72,7 @@ class PolicyInForce(Event):
     quota_automation: bool = False
     cluster_profiles: bool = False
     access_providers: list[str] = []
+    quota: dict[str, Any] = {}
 
 
 class LogWentBack(Event):

@@ -15,7 +15,8 @@ def _also(said: connectivity.PolicyInForce) -> str:
     """Return what else is on."""
     by = f" (logged in by {', '.join(said.access_providers)})" if said.access_providers else ""
     quota = "; quota is automated" if said.quota_automation else ""
-    return f"{quota}; ClusterProfiles are followed{by}" if said.cluster_profiles else quota
+    decides = "; this service decides about quota" if said.quota else ""
+    return f"{quota}{decides}; ClusterProfiles are followed{by}" if said.cluster_profiles else f"{quota}{decides}"
 
 
 def _failed(event: connectivity.ClusterConnectFailed) -> str:

@@ -64,23 +64,30 @@ def render_status(
             requeued = "True" if decision.requeued else "False"
             _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
             _unreserve(status, (_PENDING, decision.message), seen, now)
-            # An apply takes the admission from its own manager alone: what a merge patch has written of it would stay.
-            return Request(
-                "patch",
-                workload_place(place, decision),
-                {"status": merge_diff(before, status)},
-                subresource="status",
-                uid=decision.uid,
-                resource_version=decision.resource_version,
-                field_manager=ADMISSION_MANAGER,
-            )
+            return _released(place, decision, before, status)
         case SetHoldDecided():
-            status = copy.deepcopy(body_in(bodies, seen.status))
+            before = body_in(bodies, seen.status)
+            status = copy.deepcopy(before)
             held = (HELD[0], decision.message or HELD[1])
             _unreserve(status, held if decision.hold else (_PENDING, LET_GO), seen, now)
+            return _released(place, decision, before, status)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")
     return _applied(place, decision, applied_status(status, {}), ADMISSION_MANAGER)
+
+
+def _released(place: ObjectRef, decision: events.JobWrite, before: Json, status: Json) -> Request:
+    """Return the patch from one status to another that gives quota back: an apply would take the admission from its own manager alone,
+    so that what a merge patch has written of it would stay."""
+    return Request(
+        "patch",
+        workload_place(place, decision),
+        {"status": merge_diff(before, status)},
+        subresource="status",
+        uid=decision.uid,
+        resource_version=decision.resource_version,
+        field_manager=ADMISSION_MANAGER,
+    )
 
 
 def _applied(place: ObjectRef, decision: events.JobWrite, status: Json, manager: str) -> Request:

@@ -33,7 +33,7 @@ from controlplane.kube.kinds import (
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
-from controlplane.settings.multikueue import MultiKueue
+from controlplane.settings.recorded import recorded_quota
 
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 """What is watched on the management cluster, the kinds of jobs aside."""
@@ -144,14 +144,15 @@ def _scoring(settings: Settings) -> ScoringRules:
     return ScoringRules(**shared, spread_required=said.spread_when_unsatisfiable == "DoNotSchedule")
 
 
-def in_force(policy: MultiKueuePolicy, controllers: Sequence[str], chosen: MultiKueue) -> PolicyInForce:
-    """Return what a process says of the settings that it decides by: its policy, and what else it was `chosen`."""
+def in_force(policy: MultiKueuePolicy, settings: Settings) -> PolicyInForce:
+    """Return what a process says of the settings that it decides by: its policy, and what else its settings choose."""
+    chosen = settings.multikueue
     seconds: dict[str, Any] = {
         f"{name}_seconds": (getattr(policy, name) or timedelta(0)).total_seconds() for name in _DURATIONS
     }
     values: dict[str, Any] = {name: getattr(policy, name) for name in _VALUES}
     return PolicyInForce(
-        controllers=sorted(controllers),
+        controllers=sorted(settings.run.controllers),
         kinds=sorted(policy.adapters),
         judged=sorted(policy.judged),
         scoring=msgspec.to_builtins(policy.scoring) if policy.scoring is not None else {},
@@ -160,6 +161,7 @@ def in_force(policy: MultiKueuePolicy, controllers: Sequence[str], chosen: Multi
         access_providers=sorted(one.name for one in chosen.cluster_profile.access_providers)
         if policy.dispatches
         else [],
+        quota=recorded_quota(settings),
         **values,
         **seconds,
     )

@@ -51,6 +51,11 @@ def numbered(steps: Iterable[Step], first: int = 1) -> list[Step]:
     return [replace(step, number=number) for number, step in enumerate(in_order, start=first)]
 
 
+def with_later(steps: list[Step], more: Iterable[Step]) -> list[Step]:
+    """Return the steps of an edition and those that a later one adds, which are numbered behind them, by time."""
+    return sorted(steps + numbered(more, len(steps) + 1), key=lambda step: step.at)
+
+
 def scenes(
     source: random.Random, table: Mapping[str, tuple[int, Callable[..., list[Step]]]], count: int, *cast: object
 ) -> list[Step]:

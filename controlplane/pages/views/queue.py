@@ -27,7 +27,6 @@ from controlplane.audit.reads import Filter
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.amounts import add, requested, spelled
 from controlplane.kube.quantities import nanos
@@ -83,7 +82,7 @@ def cluster_queue(asked: Asked) -> ClusterQueueStory:
     """Return what there is to say of a ClusterQueue. Raises `NotFound`."""
     name = asked.path["clusterqueue"]
     every = queues(_everywhere(asked)).items
-    index = load_queue(asked.reader, engine_settings(asked.settings), name)
+    index = load_queue(asked.reader, asked.engine_settings(), name)
     leading = [one for one in every if one.cluster_queue == name]
     moments = _moments(asked, f"clusterqueue/{name}", f"quota/queue/{name}")
     if index is None and not leading and not moments:
@@ -121,7 +120,7 @@ def local_queue(asked: Asked) -> LocalQueueStory:
             asked, f"LocalQueue {namespace}/{name}", f"/queues/{namespace}/", name, [one.queue for one in every]
         )
     leads_to = found.cluster_queue if found is not None else ""
-    index = load_queue(asked.reader, engine_settings(asked.settings), leads_to) if leads_to else None
+    index = load_queue(asked.reader, asked.engine_settings(), leads_to) if leads_to else None
     waiting, holding, _ = _in_queue(asked, index, leads_to, {(namespace, name)}, alone=True)
     return LocalQueueStory(
         namespace=namespace,

@@ -21,7 +21,6 @@ from controlplane.audit.words import reason_of, type_of, what
 from controlplane.audit.workloads_now import result
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.log.event import Recorded
 from controlplane.pages.asking import Archived, Asked, NotFound, Parameter
 from controlplane.pages.concealing import as_shown
@@ -201,7 +200,7 @@ def _quota(asked: Asked, found: Found, story: Told) -> list[str]:
     if story.explanation.standing.word != "Pending" or not found.key:
         return []
     namespace, _, name = found.key.partition("/")
-    wait = answer(asked.reader, engine_settings(asked.settings), namespace, name, asked.moment)
+    wait = answer(asked.reader, asked.engine_settings(), namespace, name, asked.moment)
     return [] if wait is None else list(sentences(wait, asked.sees))
 
 

@@ -219,9 +219,9 @@ class JobReconciler:
         return runs and equivalent(asked, admitted_sets(workload), tolerations=False)
 
     def _pod_sets(self, kind: Kind, job: Json) -> list[Json]:
-        """Return the pod sets of a job's Workload: with the fewest pods that it is content with, if it says so."""
-        found, minimum = self._integrations[kind].pod_sets(job), self._integrations[kind].minimum(job)
-        return found if minimum is None else [{**one, "minCount": minimum} for one in found]
+        """Return the pod sets of a job's Workload. Runtimes are not read here, so that those that need one are made without."""
+        adapter = self._integrations[kind]
+        return adapter.pod_sets(job) if adapter.runtimes else adapter.workload_pod_sets(job)
 
     def _without_workload(self, kind: Kind, job: Json) -> None:
         """Make the job's Workload once nothing of the job runs; a job that names a missing one is only kept

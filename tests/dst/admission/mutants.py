@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tests.dst.mutants.hunt import Mutant, first_of
 
 def find(mutant: Mutant, seeds: Iterable[int]) -> tuple[int, Outcome] | None:
     """Return the first seed that the mutant breaks and that holds without it."""
-    return first_of(mutant.patch, seeds, plan_of)
+    return first_of(mutant.patch, seeds, partial(plan_of, edition=7))
 
 
 def reservations_do_not_count_before_they_are_seen(patch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,13 @@ from controlplane.__main__ import run
 from controlplane.dst.engine.story import command
 from controlplane.dst.invariants.admission.quota import overdrawn
 from controlplane.dst.play import play
-from controlplane.dst.scenes.admission import people
+from controlplane.dst.scenes.admission import administrators, people
+from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.plan import plan_of
 from controlplane.dst.scenes.admission.queues import SHAPES, QueueShape, Shape, cluster_queues
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.plan import TROUBLE
+from controlplane.dst.scenes.workloads.processes import QUOTA_RULES
 from tests.support.rows import each
 
 FITS_EVERYWHERE = 3000  # thousandths of a CPU: the largest job of a plan
@@ -20,17 +22,30 @@ FITS_EVERYWHERE = 3000  # thousandths of a CPU: the largest job of a plan
 
 def test_every_kind_of_step_is_drawn_and_can_be_played() -> None:
     drawn = {step.kind for seed in range(200) for step in plan_of(seed).steps}
-    assert drawn <= {*people.ACTS, *ACTS}
-    by_hand = {"submit-elastic"}  # in plans that are written down: those of a seed stay as they are
-    assert {*people.ACTS, *TROUBLE} - {"preempt", "drain-queue"} - by_hand <= drawn
+    own = {*people.ACTS, *administrators.ACTS}
+    assert drawn <= {*own, *ACTS}
+    assert {*own, *TROUBLE} - {"preempt", "drain-queue"} <= drawn
     assert not drawn & {"preempt", "drain-queue"}, "Kueue is not there to do that"
 
 
+def test_the_eighth_edition_has_all_that_is_in_the_seventh() -> None:
+    for seed in range(40):
+        before, after = plan_of(seed, edition=7), plan_of(seed)
+        assert set(before.steps) <= set(after.steps)
+        assert set(before.traits) <= set(after.traits)
+        assert [step.number for step in sorted(after.steps, key=lambda one: one.number)] == [*range(1, after.size + 1)]
+
+
+def test_every_rule_is_drawn() -> None:
+    drawn = {trait for seed in range(100) for trait in plan_of(seed).traits}
+    assert {*QUOTA_RULES, CHECKS} <= drawn
+
+
 def test_a_part_of_a_plan_is_a_run_of_its_own() -> None:
-    plan = plan_of(3)
+    plan = plan_of(3, edition=7)
     some = plan.only(plan.numbers[::3])
     assert play(some).digest == play(some).digest
-    assert command(some).startswith("controlplane simulate --seed 3 --scene admission --steps 1,4")
+    assert command(some).startswith("controlplane simulate --seed 3 --scene admission --plan 7 --steps 1,4")
 
 
 @each("shape", SHAPES)

@@ -18,7 +18,7 @@ from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.settings import SettingsError, resolve
-from controlplane.settings.load import plain
+from controlplane.settings.plain import plain
 from tests.quota.admission.scene import NS, Scene
 from tests.quota.admission.test_admission_fair_sharing import (
     consumed,

@@ -13,6 +13,7 @@ from controlplane.controllers.quota.admission.topology_events import TopologyAss
 from controlplane.kube import kinds
 from controlplane.kube.conditions import condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind, ObjectRef, Request
+from controlplane.kube.requests import merge_diff
 
 ADMISSION_MANAGER = "kueue-admission"
 # What others write of a Workload's status, under names of their own.
@@ -52,9 +53,9 @@ def _workload_status(
     if isinstance(decision, events.QuotaReservationDecided | TopologyAssignmentDecided):
         changes["admission"] = decision.admission
     conditions = _conditions(seen, decision)
-    removes = decision.dropped or any(value is None for value in changes.values())
-    if removes:
-        status, how = {**changes, "conditions": conditions}, MERGE_PATCH
+    changed = {key: _in_place_of(seen.status.get(key), value) for key, value in changes.items()}
+    if decision.dropped or _takes_away(changed) or _fewer_checks(seen.status, changes):
+        status, how = {**changed, "conditions": conditions}, MERGE_PATCH
     else:
         status, how = _applied({**seen.status, **changes, "conditions": conditions}), APPLY_PATCH
     return Request(
@@ -67,6 +68,21 @@ def _workload_status(
         resource_version=decision.resource_version,
         field_manager=ADMISSION_MANAGER,
     )
+
+
+def _in_place_of(before: Any, value: Any) -> Any:
+    """Return what a merge patch says to have a value where another one is."""
+    return merge_diff(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+
+
+def _takes_away(patch: Any) -> bool:
+    return patch is None or (isinstance(patch, dict) and any(map(_takes_away, patch.values())))
+
+
+def _fewer_checks(before: Json, changes: Json) -> bool:
+    """Whether an admission check is to go."""
+    kept = {check["name"] for check in changes.get("admissionChecks") or ()}
+    return "admissionChecks" in changes and any(one["name"] not in kept for one in before.get("admissionChecks") or ())
 
 
 def _conditions(seen: events.AdmissionWorkloadObserved, decision: events.WorkloadAdmissionWrite) -> list[Json]:

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from controlplane.dst.engine.server import Written
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
     EVENTS,
-    JOBS,
-    JOBSETS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
 
-_JOBS = (JOBS, JOBSETS)
 _OF_KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS, RESOURCE_FLAVORS, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
 
 
@@ -33,8 +31,8 @@ class AdmissionOwnership(OwnershipRules):
             return "" if write.kind in (EVENTS, WORKLOADS) else "only Events and Workloads are created here"
         if write.verb == "delete":
             return "" if write.kind == WORKLOADS and write.uid else "only Workloads are deleted here, by UID"
-        if write.kind not in (*_JOBS, *_OF_KUEUE):
+        if write.kind not in (*ADAPTERS, *_OF_KUEUE):
             return "not a kind that is ours to write"
-        if write.kind in _JOBS and QUEUE_LABEL not in (write.before.labels if write.before is not None else {}):
+        if write.kind in ADAPTERS and QUEUE_LABEL not in (write.before.labels if write.before is not None else {}):
             return "a job without a queue"
         return "" if write.resource_version or write.uid else "without a precondition"

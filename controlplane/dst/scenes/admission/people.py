@@ -6,14 +6,18 @@ does nothing."""
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.admission.queues import PRIORITIES, priority_of, queue_of
+from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD
 from controlplane.dst.scenes.workloads.people import create_job, job_of, workloads_of
 from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, WORKLOADS, Kind
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
@@ -41,6 +45,14 @@ def _submit_elastic(scene: ActorContext, step: Step) -> None:
     sized = {"parallelism": step.value, "completions": _COMPLETIONS}
     job["spec"] = merged(job["spec"], {**sized, **ADAPTERS[JOBS].delegated(MULTIKUEUE)})
     create_job(scene, JOBS, job)
+
+
+def _submit_kind(scene: ActorContext, step: Step) -> None:
+    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long enough."""
+    kind = KINDS_BY_WORD[step.where.split("-")[1]]
+    _submit(kind)(scene, step)
+    if kind.kind in ENDLESS:
+        scene.after(step.seconds, acts.perform, scene, replace(step, kind="delete-job"))
 
 
 def _stop_queue(scene: ActorContext, step: Step) -> None:
@@ -78,17 +90,34 @@ def _delete_workload(scene: ActorContext, step: Step) -> None:
             scene.environment.management.store.delete(WORKLOADS, record.namespace, record.name)
 
 
-def _start_job(scene: ActorContext, step: Step) -> None:
-    """A user starts his job himself, whether it has quota or not."""
-    kind = scene.submitted.get(step.where)
-    if kind is not None and step.where not in scene.deleted:
+def _suspended(value: bool) -> Act:
+    """A user starts his job himself, whether it has quota or not; or stops it."""
+
+    def act(scene: ActorContext, step: Step) -> None:
+        kind = scene.submitted.get(step.where)
+        if kind is None or step.where in scene.deleted:
+            return
         part = merged({}, ADAPTERS[kind].stopped({"spec": {}}))
-        path, value = ADAPTERS[kind].suspend_path, False
+        path = ADAPTERS[kind].suspend_path
         inner = part
         for name in path[:-1]:
             inner = inner[name]
         inner[path[-1]] = value
         scene.environment.management.store.patch(kind, "default", step.where, {"spec": part}, field_manager="user")
+
+    return act
+
+
+def _change_queue(scene: ActorContext, step: Step) -> None:
+    """A user moves his job to another queue while it waits, as Kueue's webhooks allow."""
+    kind, store = scene.submitted.get(step.where), scene.environment.management.store
+    if kind is None or step.where in scene.deleted:
+        return
+    if any(is_true(record.obj, "QuotaReserved") for record in workloads_of(scene, step.where)):
+        return
+    queues = sorted(record.name for record in store.records(LOCAL_QUEUES))
+    part = {"metadata": {"labels": {QUEUE_LABEL: queues[step.value % len(queues)]}}}
+    store.patch(kind, "default", step.where, part, field_manager="user")
 
 
 def _raise(scene: ActorContext, step: Step) -> None:
@@ -107,6 +136,9 @@ ACTS: dict[str, Act] = {
     "submit-elastic": _submit_elastic,
     "stop-queue": _stop_queue,
     "delete-workload": _delete_workload,
-    "start-job": _start_job,
+    "start-job": _suspended(False),
+    "stop-job": _suspended(True),
+    "submit-kind": _submit_kind,
+    "change-queue": _change_queue,
     "raise": _raise,
 }

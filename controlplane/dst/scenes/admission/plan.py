@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span
-from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span, with_later
+from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
+from controlplane.dst.scenes.admission import eighth_edition
 from controlplane.dst.scenes.admission.queues import LETTERS, PRIORITIES, SHAPES
 from controlplane.dst.scenes.workloads import fourth_edition, second_edition, third_edition
 from controlplane.dst.scenes.workloads.plan import ON_JOB, ON_MANAGEMENT_TOO, ON_WORKER, TROUBLE
@@ -31,15 +32,11 @@ _OURS: Trouble = {
 _KUEUES = frozenset({"preempt", "drain-queue"})
 _TROUBLE: Trouble = {**{kind: row for kind, row in TROUBLE.items() if kind not in _KUEUES}, **_OURS}
 _LATER: Trouble = {"second-name": (1, 0, 0), "renew-cluster": (1, 0, 0), "relabel": (1, 0, 0), "take-name": (1, 0, 0)}
-_SUBMISSIONS = frozenset({"submit", "submit-set", "submit-unfit"})
 
 
-def plan_of(seed: int, *, jobs: int = 0, trouble: int = -1) -> Plan:
-    """Draw a plan; `jobs` and `trouble` fix how many jobs there are and how much goes wrong."""
-    source, second, third, fourth = (
-        random.Random(f"{name} {SCENE} {seed}")  # noqa: S311 - reproducible on purpose
-        for name in ("plan", "plan 2", "plan 3", "plan 4")
-    )
+def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
+    """Draw a plan; editions before the eighth are alike. `jobs` and `trouble` fix how many jobs there are and how much goes wrong."""
+    source, eighth = _source("plan", seed), _source("plan 8", seed)
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
@@ -49,13 +46,20 @@ def plan_of(seed: int, *, jobs: int = 0, trouble: int = -1) -> Plan:
     count = source.randint(5, 11) if trouble < 0 else trouble
     steps += [_trouble(source, kind, workers, names, replicas) for kind in kinds(source, _TROUBLE, count)]
     if trouble != 0:
-        steps += second_edition.draw(second, workers, len(names) + 1)
-        steps += third_edition.draw(third, workers, len(names) + 21)
-        steps += _administrators(fourth, workers, names)
+        steps += second_edition.draw(_source("plan 2", seed), workers, len(names) + 1)
+        steps += third_edition.draw(_source("plan 3", seed), workers, len(names) + 21)
+        steps += _administrators(_source("plan 4", seed), workers, names)
     steps = [_adapted(step) for step in _ranked(source, steps, len(SHAPES[shape].queues))]
-    traits = (BUILTIN, source.choice((ALL_AT_ONCE, INCREMENTAL)), f"{SHAPE}{shape}")
-    drawn = tuple(numbered(steps))
-    return Plan(seed, quotas, replicas, drawn, len(drawn), scene=SCENE, traits=traits)
+    traits: tuple[str, ...] = (BUILTIN, source.choice((ALL_AT_ONCE, INCREMENTAL)), f"{SHAPE}{shape}")
+    drawn = numbered(steps)
+    if edition > 7:
+        traits = (*traits, *eighth_edition.traits(eighth))
+        drawn = with_later(drawn, eighth_edition.draw(eighth, traits, LETTERS[: len(SHAPES[shape].queues)], drawn))
+    return Plan(seed, quotas, replicas, tuple(drawn), len(drawn), max(edition, 7), SCENE, traits)
+
+
+def _source(name: str, seed: int) -> random.Random:
+    return random.Random(f"{name} {SCENE} {seed}")  # noqa: S311 - reproducible on purpose
 
 
 def _submission(source: random.Random, number: int) -> Step:
@@ -89,7 +93,7 @@ def _administrators(source: random.Random, workers: Sequence[str], jobs: Sequenc
 
 def _ranked(source: random.Random, steps: Sequence[Step], queues: int) -> list[Step]:
     """Give each job a queue and a priority, in its name, wherever it is named."""
-    submitted = sorted({step.where for step in steps if step.kind in _SUBMISSIONS})
+    submitted = sorted({step.where for step in steps if step.kind in eighth_edition.SUBMISSIONS})
     names = {name: f"{name}-{source.choice(LETTERS[:queues])}-{source.choice(tuple(PRIORITIES))}" for name in submitted}
     return [replace(step, where=names.get(step.where, step.where)) for step in steps]
 

@@ -5,10 +5,12 @@ nobody else has quota of it, so that nobody waits for ever."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.kube.kinds import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
     LOCAL_QUEUES,
@@ -20,6 +22,7 @@ from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.world import CHECK
 
 COHORT: Final = "all"
+OTHER_CHECK: Final = "other-check"
 FLAVOR: Final = "default-flavor"
 PRIORITIES: Final = {"low": 0, "mid": 50, "high": 100}
 LETTERS: Final = ("a", "b", "c")
@@ -84,21 +87,41 @@ def cluster_queues(shape: Shape) -> dict[str, QueueShape]:
     return {_CLUSTER_QUEUES[letter]: queue for letter, queue in zip(LETTERS, shape.queues, strict=False)}
 
 
-def set_up(store: Store, shape: Shape) -> None:
+def set_up(store: Store, shape: Shape, *, checks: Sequence[str] = (CHECK,), usage: bool = False) -> None:
     """Have the objects of a shape on the management cluster, as they are meant, also where somebody has changed them."""
     _put(store, COHORTS, COHORT, {"resourceGroups": [_group(shape.cohort)]} if shape.cohort else {})
+    for kind, obj in objects_of(shape, checks=checks, usage=usage):
+        _put(store, kind, obj["metadata"]["name"], obj["spec"], obj["metadata"].get("namespace", ""))
+
+
+def objects_of(shape: Shape, *, checks: Sequence[str], usage: bool) -> list[tuple[Kind, Json]]:
+    """Return the queues of a shape. `checks`: the AdmissionChecks of all; `usage`: whether past usage orders who waits."""
+    found: list[tuple[Kind, Json]] = []
     for letter, queue in zip(LETTERS, shape.queues, strict=False):
-        spec = {
+        spec: Json = {
             "cohortName": COHORT,
             "namespaceSelector": {},
             "queueingStrategy": queue.strategy,
             "stopPolicy": "None",
             "preemption": queue.preemption,
-            "admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]},
+            "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]},
             "resourceGroups": [_group(queue.nominal, queue.borrows, queue.lends)],
         }
-        _put(store, CLUSTER_QUEUES, _CLUSTER_QUEUES[letter], spec)
-        _put(store, LOCAL_QUEUES, _LOCAL_QUEUES[letter], {"clusterQueue": _CLUSTER_QUEUES[letter]}, "default")
+        if usage:
+            spec["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        led = {"metadata": {"namespace": "default", "name": _LOCAL_QUEUES[letter]}}
+        found.append((CLUSTER_QUEUES, {"metadata": {"name": _CLUSTER_QUEUES[letter]}, "spec": spec}))
+        found.append((LOCAL_QUEUES, {**led, "spec": {"clusterQueue": _CLUSTER_QUEUES[letter]}}))
+    return found
+
+
+def define_check(store: Store) -> None:
+    """Have the check of somebody else's, which works."""
+    spec = {"controllerName": "example.com/checker"}
+    store.create(ADMISSION_CHECKS, {"metadata": {"name": OTHER_CHECK}, "spec": spec}, field_manager="checker")
+    works = {"type": "Active", "status": "True", "reason": "Active", "message": "it works"}
+    status = {"conditions": [{**works, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    store.patch(ADMISSION_CHECKS, "", OTHER_CHECK, {"status": status}, subresource="status", field_manager="checker")
 
 
 def set_up_worker(store: Store) -> None:

@@ -27,16 +27,17 @@ from controlplane.dst.invariants.admission.ownership import AdmissionOwnership
 from controlplane.dst.invariants.admission.quota import ReservedQuota, holders
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
-from controlplane.dst.scenes.admission import people, queues
+from controlplane.dst.scenes.admission import administrators, people, queues
+from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.ending import unserved
 from controlplane.dst.scenes.admission.plan import SHAPE
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.environment import Backup
-from controlplane.dst.scenes.workloads.processes import settings_of
+from controlplane.dst.scenes.workloads.processes import USAGE, settings_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
-from controlplane.simulation.world import MANAGEMENT
+from controlplane.simulation.world import CHECK, MANAGEMENT
 
 
 class AdmissionRun(WorkloadRun):
@@ -54,9 +55,20 @@ class AdmissionRun(WorkloadRun):
         self._begin_log()
         store = self.environment.management.store
         queues.define_priorities(store)
-        queues.set_up(store, self.shape)
+        if CHECKS in plan.traits:
+            queues.define_check(store)
+        self._set_up()
         for place in self.environment.workers.values():
             queues.set_up_worker(place.store)
+
+    def _set_up(self) -> None:
+        queues.set_up(self.environment.management.store, self.shape, **self._rules)
+
+    @property
+    def _rules(self) -> dict[str, Any]:
+        """What ClusterQueues say beside their shape."""
+        checks = (CHECK, queues.OTHER_CHECK) if CHECKS in self.plan.traits else (CHECK,)
+        return {"checks": checks, "usage": USAGE in self.plan.traits}
 
     def _begin_log(self) -> None:
         """Fold the log from its beginning, beside the processes."""
@@ -82,7 +94,7 @@ class AdmissionRun(WorkloadRun):
 
     def perform(self, step: Step) -> None:
         """Carry a step out."""
-        own = people.ACTS.get(step.kind)
+        own = people.ACTS.get(step.kind) or administrators.ACTS.get(step.kind)
         if own is None:
             acts.perform(self, step)
             return
@@ -91,8 +103,10 @@ class AdmissionRun(WorkloadRun):
 
     def mend(self) -> None:
         """Put right what is wrong in the clusters, queues included."""
-        queues.set_up(self.environment.management.store, self.shape)
+        self._set_up()
         people.open_queues(self)
+        if self.plan.edition > 7:
+            administrators.define_all(self, queues.objects_of(self.shape, **self._rules))
         super().mend()
 
     def left(self) -> str:

@@ -43,7 +43,7 @@ def _jobs(environment: WorkloadEnvironment, submitted: Mapping[str, Kind], delet
     for record in store.records(WORKLOADS):
         if _unfit(record):
             checks = (record.obj.get("status") or {}).get("admissionChecks") or ()
-            if [check["state"] for check in checks] != ["Rejected"]:
+            if "Rejected" not in [check["state"] for check in checks]:
                 return f"Workload {record.name} is not rejected"
         elif not planted(record) and not is_true(record.obj, "Finished"):
             return f"Workload {record.name} is not finished"

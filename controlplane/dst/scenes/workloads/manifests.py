@@ -87,7 +87,7 @@ _SPECS: Final[Mapping[str, Callable[[int], Json]]] = {
     "Pod": lambda cpus: _template(cpus)["spec"],
     "StatefulSet": _set,
     "LeaderWorkerSet": _groups,
-    "RayJob": lambda cpus: {"entrypoint": "python", "rayClusterSpec": _ray(cpus)},
+    "RayJob": lambda cpus: {"entrypoint": "python", "shutdownAfterJobFinishes": True, "rayClusterSpec": _ray(cpus)},
     "RayCluster": _ray,
     "RayService": lambda cpus: {"serveConfigV2": "a: 1", "rayClusterConfig": _ray(cpus)},
 }

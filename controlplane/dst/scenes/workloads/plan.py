@@ -11,9 +11,9 @@ left out is again a plan, which is how a failure is made smaller; `spell` and `c
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
+from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
 from controlplane.dst.scenes.workloads import (
@@ -97,21 +97,21 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     names = _names(source, jobs or source.randint(4, 6))
     steps = numbered(_first_edition(source, workers, names, replicas, trouble))
     if edition > 1:
-        steps = _with_later(steps, second_edition.draw(second, workers, len(names) + 1))
+        steps = with_later(steps, second_edition.draw(second, workers, len(names) + 1))
     if edition > 2:
-        steps = _with_later(steps, third_edition.draw(third, workers, len(steps) + 1))
+        steps = with_later(steps, third_edition.draw(third, workers, len(steps) + 1))
     traits = fourth_edition.traits(fourth) if edition > 3 else ()
     if edition > 3:
-        steps = _with_later(steps, fourth_edition.draw(fourth, traits, workers, len(steps) + 1))
+        steps = with_later(steps, fourth_edition.draw(fourth, traits, workers, len(steps) + 1))
     if edition > 4:
         more = fifth_edition.traits(fifth)
         traits = (*traits, *more)
-        steps = _with_later(steps, fifth_edition.draw(fifth, more, len(steps) + 1))
+        steps = with_later(steps, fifth_edition.draw(fifth, more, len(steps) + 1))
     if edition > 5:
         traits = (*traits, *sixth_edition.traits(sixth))
-        steps = _with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
+        steps = with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
     if edition > 6:
-        steps = _with_later(steps, seventh_edition.draw(seventh, workers))
+        steps = with_later(steps, seventh_edition.draw(seventh, workers))
     return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
 
 
@@ -126,11 +126,6 @@ def _first_edition(
 def _names(source: random.Random, count: int) -> list[str]:
     sorts = [NEVER_TWICE if source.random() < 0.2 else "job" for _ in range(count)]
     return [f"{sort}-{number}" for number, sort in enumerate(sorts, start=1)]
-
-
-def _with_later(steps: list[Step], more: Iterable[Step]) -> list[Step]:
-    """Return the steps of an edition and those that a later one adds, which are numbered behind them, by time."""
-    return sorted(steps + numbered(more, len(steps) + 1), key=lambda step: step.at)
 
 
 def _submission(source: random.Random, name: str) -> Step:

@@ -24,6 +24,13 @@ from controlplane.job_kinds import adapters_for
 from controlplane.log.event import Event
 from controlplane.runtime.router import merged
 from controlplane.settings import Settings
+from controlplane.settings.quota import (
+    AdmissionFairSharing,
+    FairSharing,
+    ObjectRetention,
+    RequeuingStrategy,
+    WaitForPodsReady,
+)
 
 ALL_AT_ONCE, INCREMENTAL, SCORED, EXTERNAL = DISPATCHERS = ("all-at-once", "incremental", "scored", "external")
 QUOTA, NOT_IN_B = "quota", "not-in-b"
@@ -33,6 +40,9 @@ SNAPSHOTS: Final = "snapshots"
 """Processes keep what they have folded after every few events, and start from it. No edition draws it."""
 BUILTIN: Final = "builtin"
 """This service decides on quota, and the management cluster has no Kueue. The scene `admission` has it."""
+FAIR, USAGE, PODS_READY, BLOCKS, FORGETS = "fair", "usage", "pods-ready", "blocks", "forgets"
+"""Rules of who decides on quota here: shares decide; past usage does; pods have to be ready in time, and nobody else is
+admitted until they are; Workloads that are over are deleted."""
 KIND: Final = "kind:"
 COST, ZONE = "cost", "zone"
 USUAL_KINDS: Final = ("Job", "JobSet")
@@ -45,6 +55,24 @@ RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "unweighted": {"latency_weight": 0, "rejection_weight": 0},
 }
 """What each trait of the scored dispatcher sets, in the order in which they are applied."""
+_READY = WaitForPodsReady(
+    enable="yes",
+    timeout=timedelta(seconds=60),
+    recovery_timeout=timedelta(seconds=60),
+    requeuing_strategy=RequeuingStrategy(backoff_base_seconds=5, backoff_max_seconds=30),
+)
+QUOTA_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    FAIR: {"fair_sharing": FairSharing(enable="yes")},
+    USAGE: {
+        "admission_fair_sharing": AdmissionFairSharing(
+            enable="yes", usage_half_life_time=timedelta(seconds=30), usage_sampling_interval=timedelta(seconds=20)
+        )
+    },
+    PODS_READY: {"wait_for_pods_ready": _READY},
+    BLOCKS: {"wait_for_pods_ready": msgspec.structs.replace(_READY, block_admission="yes")},
+    FORGETS: {"object_retention": ObjectRetention(after_finished=timedelta(seconds=30))},
+}
+"""What each trait of admission sets in the section `quota`."""
 _NAMES: Final[Mapping[str, str]] = {
     ALL_AT_ONCE: nominate.ALL_AT_ONCE,
     INCREMENTAL: nominate.INCREMENTAL,
@@ -66,11 +94,10 @@ def policy_of(edition: int, traits: Collection[str] = ()) -> MultiKueuePolicy:
         return _JOBS_ONLY
     if not traits:
         return POLICY
-    names = [*USUAL_KINDS, *(trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND))]
     dispatcher = next((one for one in traits if one in DISPATCHERS), ALL_AT_ONCE)
     return msgspec.structs.replace(
         POLICY,
-        adapters=adapters_for([_INTEGRATION[name] for name in names]),
+        adapters=adapters_for(_integrations(traits)),
         dispatcher=_NAMES[dispatcher],
         step_size=1,
         dispatch_round=timedelta(seconds=20),
@@ -79,6 +106,12 @@ def policy_of(edition: int, traits: Collection[str] = ()) -> MultiKueuePolicy:
         orchestrated_preemption=GATES in traits,
         preemption_pause=timedelta(seconds=20) if GATES in traits else POLICY.preemption_pause,
     )
+
+
+def _integrations(traits: Collection[str]) -> tuple[str, ...]:
+    """Return the kinds of job that are dispatched, as settings name them."""
+    names = (*USUAL_KINDS, *(trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND)))
+    return tuple(_INTEGRATION[name] for name in names)
 
 
 def _rules(traits: Collection[str]) -> ScoringRules:
@@ -106,7 +139,13 @@ def settings_of(traits: Collection[str]) -> Settings:
         settings = msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, snapshot_every=20))
     if BUILTIN in traits:
         quota = msgspec.structs.replace(settings.quota, mode=BUILTIN, prioritize_preemptors="yes")
-        settings = msgspec.structs.replace(settings, quota=quota)
+        for name, rule in QUOTA_RULES.items():
+            if name in traits:
+                quota = msgspec.structs.replace(quota, **rule)
+        dispatch = settings.multikueue
+        if any(trait.startswith(KIND) for trait in traits):
+            dispatch = msgspec.structs.replace(dispatch, kinds=_integrations(traits))
+        settings = msgspec.structs.replace(settings, quota=quota, multikueue=dispatch)
     if QUOTA not in traits:
         return settings
     return msgspec.structs.replace(
