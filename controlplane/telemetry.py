@@ -7,7 +7,6 @@ a room counts by `metrics.events_appended.labels(type=…).inc()`. The names and
 
 from __future__ import annotations
 
-import functools
 import logging
 import platform
 import sys
@@ -111,7 +110,6 @@ def level_now() -> str:
     return logging.getLevelName(logging.getLogger().level).lower()
 
 
-@functools.cache
 def _version() -> str:
     try:
         return metadata.version("controlplane")
