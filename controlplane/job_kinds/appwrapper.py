@@ -95,12 +95,18 @@ class AppWrapper(SimulatedKind):
     def show_suspended(self, job: Json, status: Json, at: str) -> None:
         """Show that nothing of it is there."""
         status["phase"] = "Suspended"
-        self._show(job, status, "suspended", at, QuotaReserved=False, ResourcesDeployed=False)
+        self._show(job, status, "suspended", at, QuotaReserved=False, ResourcesDeployed=False, PodsReady=False)
 
     def show_started(self, job: Json, status: Json, at: str, *, ready: bool) -> None:
         """Show that its resources are there."""
         status["phase"] = "Running"
         self._show(job, status, "started", at, QuotaReserved=True, ResourcesDeployed=True)
+        if ready:
+            self.show_ready(job, status)
+
+    def show_ready(self, job: Json, status: Json) -> None:
+        """Show that its pods are ready."""
+        self._show(job, status, "ready", self.since({"status": status}) or "", PodsReady=True)
 
     def since(self, job: Mapping[str, Any]) -> str | None:
         """Return when it got its quota."""
@@ -110,7 +116,8 @@ class AppWrapper(SimulatedKind):
     def show_ended(self, job: Json, status: Json, at: str, *, success: bool, brief: bool) -> None:
         """Show its last phase."""
         status["phase"] = "Succeeded" if success else "Failed"
-        self._show(job, status, "succeeded" if success else "failed", at, QuotaReserved=False, ResourcesDeployed=False)
+        over = {"QuotaReserved": False, "ResourcesDeployed": False, "PodsReady": False}
+        self._show(job, status, "succeeded" if success else "failed", at, **over)
 
 
 def _component_pods(job: Mapping[str, Any]) -> Iterator[tuple[int, ComponentPods]]:

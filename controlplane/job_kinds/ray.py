@@ -145,7 +145,9 @@ class RayJob(RayKind):
 
     def drained(self, status: Json) -> Json:
         """Return the status of a suspended one, unless it has ended."""
-        return {**status, "jobDeploymentStatus": "Suspended"} if self.active(status) else dict(status)
+        if not self.active(status):
+            return dict(status)
+        return {**status, "jobDeploymentStatus": "Suspended", "rayClusterStatus": {}}  # as KubeRay empties it
 
     def since(self, job: Mapping[str, Any]) -> str | None:
         """Return the start time."""
@@ -155,7 +157,9 @@ class RayJob(RayKind):
         """Return what it is deployed as."""
         deployed = {"suspended": "Suspended", "started": "Initializing", "ready": "Running", "succeeded": "Complete"}
         found: Json = {"jobDeploymentStatus": deployed.get(phase, "Failed")}
-        if phase in ("succeeded", "failed"):
+        if phase not in ("succeeded", "failed"):
+            found["rayClusterStatus"] = {"state": "ready"} if phase == "ready" else {}
+        else:
             found |= {"jobStatus": phase.upper(), "message": f"Job {phase}"}
         return found
 

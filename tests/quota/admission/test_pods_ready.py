@@ -175,6 +175,27 @@ def test_who_waited_comes_before_a_higher_priority_of_the_same_queue() -> None:
     assert [scene.is_true(name, "Admitted") for name in "ab"] == [False, True]
 
 
+def test_who_waited_and_was_preempted_since_comes_first_no_more() -> None:
+    """Else it takes again what was taken from it, as fast as the API server answers."""
+    scene = Scene(pods_ready=WAITING, block_admission=True)
+    scene.queue("q", "2", preemption={"withinClusterQueue": "LowerPriority"})
+    scene.workload("a", "q")
+    scene.settle()
+    scene.workload("b", "q")
+    scene.settle()
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForPodsReady"
+    scene.pass_time(1)
+    scene.set_condition("a", "PodsReady")
+    scene.settle()
+    assert scene.is_true("b", "Admitted")
+    scene.workload("c", "q", priority=10)
+    scene.settle()
+    assert evicted(scene, "b") == "Preempted"
+    scene.release("b")
+    scene.settle()
+    assert [scene.is_true(name, "Admitted") for name in "abc"] == [True, False, True]
+
+
 def test_who_is_never_ready_blocks_for_its_time_alone() -> None:
     scene = Scene(pods_ready=WAITING, block_admission=True)
     scene.queue("q", "10")

@@ -114,7 +114,7 @@ class State(NodeChanges, PastUsage):
     @property
     def blocked(self) -> bool:
         """Whether nobody is to be admitted now, since pods of a Workload with quota are not ready. `waits_for_pods` is who
-        was to be admitted last when that was so: it is considered before all others afterwards."""
+        was to be admitted last when that was so: it is considered before all others afterwards, once."""
         if not self.settings.block_admission:
             return False
         return any(not info.workload.pods_ready for info in self.snapshot.workloads.values())
@@ -265,16 +265,24 @@ class State(NodeChanges, PastUsage):
         info = pending.find(decision.workload) if pending is not None else None
         if pending is None or info is None:
             return
+        waits = self._wait_for_pods(decision, info)
         if isinstance(decision, Admit):
             self._admit(info, decision, now)
-        elif isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY:
-            self.waits_for_pods = info.key  # it stays the head of its queue
-        else:
+        elif not waits:
             tried = info.having(progress=decision.progress)
             pending.requeue(tried, decision.requeue, now, decision.wakes, decision.reason)
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 self.evicting(victim.workload)
+
+    def _wait_for_pods(self, decision: Decision, info: Info) -> bool:
+        """Note whether a workload waits for the pods of others, and return it: such a one stays the head of its queue."""
+        waits = isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY
+        if waits:
+            self.waits_for_pods = info.key
+        elif info.key == self.waits_for_pods:
+            self.waits_for_pods = ""
+        return waits
 
     def _takes_of_second_pass(self, decision: Decision, now: float) -> bool:
         """Take a decision about a workload that has quota into account; return whether it was one."""

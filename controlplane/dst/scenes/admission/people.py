@@ -38,9 +38,9 @@ def _submit(kind: Kind) -> Act:
 
 
 def _submit_elastic(scene: ActorContext, step: Step) -> None:
-    """A Job of `value` pods, which may become more and fewer; `seconds` is how long it runs."""
+    """A Job of `value` pods of one CPU each, which may become more and fewer; `seconds` is how long it runs."""
     notes = {ELASTIC_JOB: "true"}
-    job = job_of(JOBS, step, notes)
+    job = job_of(JOBS, replace(step, value=1), notes)
     job["metadata"]["labels"] = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
     sized = {"parallelism": step.value, "completions": _COMPLETIONS}
     job["spec"] = merged(job["spec"], {**sized, **ADAPTERS[JOBS].delegated(MULTIKUEUE)})
