@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("here")
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
+    if config.getvalue("dist") != "no":
+        bytecode.compile_program()
     try:
         _said.append(postgres.share(_run))
     except ValueError as error:
