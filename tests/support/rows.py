@@ -44,7 +44,7 @@ def each(
                 pytest.skip(skipped[0] if skipped else "there is no row")
 
         asked = inspect.signature(test)
-        left = [each for name, each in asked.parameters.items() if name not in words]
+        left = [parameter for name, parameter in asked.parameters.items() if name not in words]
         tried.__signature__ = asked.replace(parameters=left)  # type: ignore[attr-defined]
         return tried
 
