@@ -34,7 +34,18 @@ MENDED: list[tuple[int, str, str]] = [
         "27-28",
         "a copy that could not be read and went before its refusal was folded was taken to be there for ever",
     ),
+    (
+        935133,
+        "",
+        "quota of a reservation that was written, and answered with an error, was given to another Workload at once",
+    ),
 ]
+
+MENDED_IN_8: list[tuple[int, str, str]] = [
+    (12, "", "a Workload that was evicted for its pods was queued no more where MultiKueue had dispatched it"),
+    (17, "", "who had waited for the pods of others came first also after it was preempted"),
+]
+"""The same of the eighth edition."""
 
 KNOWN: dict[int, str] = {
     910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "

@@ -74,5 +74,5 @@ def test_what_is_too_much(used: dict[str, int], wrong: str) -> None:
 
 
 def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--scene", "admission", "--plan", "1", "--seed", "3"]) == 2
+    assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
     assert "--plan goes with other scenes" in capsys.readouterr().err

@@ -285,7 +285,8 @@ class WorkloadDeletionDecided(AdmissionWrite):
 
 
 class ReservationRetried(AdmissionDecision):
-    """A Workload whose reservation could not be written is queued again."""
+    """A Workload whose reservation could not be written is queued again; if it may have been carried out, and nodes are not
+    part of it, the same write is sent again."""
 
 
 class QueueStatusDecided(AdmissionWrite):

@@ -31,11 +31,13 @@ from controlplane.controllers.quota.admission.state import (
 from controlplane.controllers.quota.admission.topologies import NODE_WORDS, ROOM
 from controlplane.kube import kinds
 from controlplane.log.event import Recorded
+from controlplane.runtime.writes import opened
 
 _replace = msgspec.structs.replace
 _SECOND = (topology_events.TopologyAssignmentDecided, topology_events.TopologyAssignmentFailed)
 _GIVEN = (events.QuotaReservationDecided, topology_events.TopologyAssignmentDecided)
 _RESERVATION = events.QuotaReservationDecided.__name__
+_SERVERS_OWN = 500  # from this code on an API server says that something is wrong with itself
 _PREEMPTION = events.WorkloadPreemptionDecided.__name__
 _OBJECTS = frozenset(
     ("clusterqueue", "cohort", "localqueue", "flavor", "check", "limitrange", "runtimeclass", "topology")
@@ -113,8 +115,7 @@ class AdmissionIndex(FoldedAdmission):
                 self.engine.evicting(key)
                 self._dirty[CYCLE] = None
             case events.ReservationRetried():
-                self.workloads[key] = state = _replace(state, version=recorded.version, held=False)
-                self.put(recorded, state)
+                self._fold_retried(recorded, key, _replace(state, version=recorded.version, held=False))
             case events.AdmissionWriteFailed() | events.AdmissionWriteUnneeded():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
             case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
@@ -173,7 +174,21 @@ class AdmissionIndex(FoldedAdmission):
         self.workloads[key] = WorkloadState(version=recorded.version, position=recorded.position, posted=state.posted)
         self._forget(key)
 
+    def _fold_retried(self, recorded: Recorded, key: str, state: WorkloadState) -> None:
+        given = state.reservation
+        if given is not None and not _has_places(given):
+            self.workloads[key] = opened(state, given, recorded)
+            return
+        if given is not None:  # nodes may have changed since: it is placed anew
+            self.engine.history.leave(key)
+            state = _replace(state, reservation=None)
+        self.workloads[key] = state
+        self.put(recorded, state)
+
     def _fold_failed(self, recorded: Recorded, key: str, state: WorkloadState, event: Any) -> None:
+        if _is_unclear(event) and state.reservation is not None:
+            self.workloads[key] = _replace(state, held=True)  # until the same write has a clear answer, or is seen
+            return
         if state.reservation is not None or event.action == _PREEMPTION or _is_refused(event):
             state = _replace(state, reservation=None, held=True)
             self.workloads[key] = state
@@ -210,6 +225,16 @@ class AdmissionIndex(FoldedAdmission):
         if isinstance(event, _GIVEN):
             self.moved = recorded.position
         self._dirty[CYCLE] = None
+
+
+def _has_places(given: events.QuotaReservationDecided) -> bool:
+    return any("topologyAssignment" in one for one in given.admission.get("podSetAssignments") or ())
+
+
+def _is_unclear(event: events.AdmissionWriteFailed | events.AdmissionWriteUnneeded) -> bool:
+    """Whether the write of a reservation may have been carried out all the same: an error is not an answer."""
+    failed = isinstance(event, events.AdmissionWriteFailed) and event.code >= _SERVERS_OWN
+    return failed and event.action == _RESERVATION
 
 
 def _is_refused(event: events.AdmissionWriteFailed | events.AdmissionWriteUnneeded) -> bool:

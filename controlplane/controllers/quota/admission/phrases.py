@@ -153,7 +153,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.WorkloadStatusDecided: _changed,
         events.WorkloadSpecDecided: _spec,
         events.WorkloadDeletionDecided: "Workload is to be deleted",
-        events.ReservationRetried: "Workload is queued again",
+        events.ReservationRetried: "its reservation is tried again",
         events.QueueStatusDecided: lambda e: f"status is to change: {', '.join(sorted(e.changes))}",
         events.LocalQueueUsageSampled: _sampled,
         events.FinalizersDecided: lambda e: f"finalizers are to be {', '.join(e.finalizers) or 'none'}",

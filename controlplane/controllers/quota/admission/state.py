@@ -46,8 +46,9 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 class WorkloadState(ObjectState):
     """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is not
-    queued before it is time to try again. `placement`: where its pods are to be, decided and not seen yet. `unplaced`: that they
-    cannot be placed yet, and `told`: what was told of that last.
+    queued before it is time to try again; one that may have been written all the same counts until that is clear. `placement`:
+    where its pods are to be, decided and not seen yet. `unplaced`: that they cannot be placed yet, and `told`: what was told of
+    that last.
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
     waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,

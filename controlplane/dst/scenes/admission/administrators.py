@@ -33,7 +33,7 @@ def _lower_quota(scene: ActorContext, step: Step) -> None:
     store, name = scene.environment.management.store, _cluster_queue(scene, step)
     groups = store.get(CLUSTER_QUEUES, "", name)["spec"]["resourceGroups"]
     cpu = groups[0]["flavors"][0]["resources"][0]
-    less = str(step.value % int(cpu["nominalQuota"]))
+    less = str(step.value % max(int(cpu["nominalQuota"]), 1))
     lowered = [{**groups[0], "flavors": [{**groups[0]["flavors"][0], "resources": [{**cpu, "nominalQuota": less}]}]}]
     _set(scene, name, lowered)
     scene.after(step.seconds, _set, scene, name, groups)
