@@ -31,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("here")
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
+    if config.getvalue("dist") != "no":
+        bytecode.compile_program()
     try:
         _said.append(postgres.share(_run))
     except ValueError as error:
@@ -78,7 +80,6 @@ def pytest_collection_finish() -> None:
     """Let the collector of cycles look no more through what stays until the end, the tests and all that they import; and
     look less often through what is new, which is a tenth of the time of a simulated fleet.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
@@ -106,6 +107,7 @@ def postgres_server() -> Iterator[postgres.Server]:
     """A server on which databases may be created; `.url` is one of its databases."""
     with postgres.server() as server:
         yield server
+        server.hang_up()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ In: a database. Out: `controlplane.runtime.lifecycle.Ports`.
 from __future__ import annotations
 
 import contextlib
+import functools
 from importlib import metadata
 
 from controlplane.log.appender import LINGER
@@ -35,6 +36,7 @@ def ports_of(database: Database, *, linger: float = LINGER) -> Ports:
     return Ports(open_log=open_log, version=version(), claim=CLAIM, snapshots=snapshots, read_models=read_models)
 
 
+@functools.cache
 def version() -> str:
     """Return the version of this program."""
     with contextlib.suppress(metadata.PackageNotFoundError):

@@ -7,6 +7,7 @@ time-outs, no environment, no redirects, bytes in and dicts out. Nothing is retr
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -48,6 +49,12 @@ class Timeouts:
     list_page: float = 120.0
 
 
+@functools.cache
+def _version() -> str:
+    """Return the version of this program. To find it, a file is read and parsed, and there is a connection for each cluster."""
+    return metadata.version("controlplane")
+
+
 class Transport(ApiServer):
     """The verbs, lists and watches of one API server. Build it inside a running event loop; `close` it.
 
@@ -69,7 +76,7 @@ class Transport(ApiServer):
         self._timeouts = timeouts or Timeouts()
         https = urlsplit(config.server).scheme == "https"
         self._ssl: ssl.SSLContext | bool = tls_context(config) if https else True
-        self._user_agent = f"controlplane/{metadata.version('controlplane')}" + (f" ({identity})" if identity else "")
+        self._user_agent = f"controlplane/{_version()}" + (f" ({identity})" if identity else "")
         self._session: aiohttp.ClientSession | None = None
         self._key_pair = KeyPair()
         self._outdated: list[aiohttp.ClientSession] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.audit.quota_wait import answer, sentences, waits
 from controlplane.audit.reads import READ, LogReader
 from controlplane.audit.standing import quota_of
@@ -12,12 +10,13 @@ from controlplane.controllers.quota.engine.explain import explain
 from tests.audit.database import keep
 from tests.quota.admission.devices import selecting, slice_of, submit, template, told, with_devices
 from tests.quota.admission.scene import NS
+from tests.support.rows import each
 
 _CLAIM = "spec.podSets[0].template.spec.resourceClaims[0]"
 _TO_CHANGE = "somebody to change its resourceClaims"
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "waits_for"),
     [
         (

@@ -23,6 +23,7 @@ from controlplane.audit.evidence import (
 )
 from controlplane.log.chain import BatchRow, EventRow, batch_hash, event_hash
 from controlplane.log.event import body_of, canonical
+from tests.support.rows import each
 
 BODY = {"spec": {"podSets": [{"name": "main", "count": 1.5}]}, "labels": {"team": "ä\u2028"}}
 REF = body_of(BODY).ref
@@ -137,7 +138,7 @@ def test_the_line_that_was_changed_is_named() -> None:
     assert [number for number, _ in checked(FILE[:3] + FILE[4:]).problems] == [4, 5, 6, 7]
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "line", "says"),
     [
         ([*ROWS[:3], *ROWS[4:]], 5, "version 3 of workload/default/w follows version 1: events are missing"),
@@ -227,7 +228,7 @@ def test_the_hash_of_a_batch_follows_from_the_events() -> None:
     assert (check.problems, check.batches) == ([], {rows[-1][1]["batch"]: rows[-1][1]["hash"]})
 
 
-@pytest.mark.parametrize(
+@each(
     ("at", "change", "says"),
     [
         (4, {"reason": "because"}, "the event at position 7 is not the one that the batch has there"),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
-
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
 from controlplane.audit.words import type_of
@@ -17,11 +15,10 @@ from tests.audit.ordeals import WORKERS, after, ask, fresh, lose_for
 from tests.audit.script import Life, Script
 from tests.audit.stories import retried
 from tests.jobframework.scene import Scene, job
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
-    ("word", "story", "sentence", "evidence"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)]
-)
+@each(("word", "story", "sentence", "evidence"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)])
 def test_why(word: str, story: Callable[[], Life], sentence: str, evidence: list[str]) -> None:
     told = ask(story())
     assert re.sub(r"2026-01-01 \d\d:\d\d:\d\d UTC", "TIME", told.sentence) == sentence

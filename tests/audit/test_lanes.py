@@ -17,6 +17,7 @@ from controlplane.audit.timeline import TimelineEntry
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from tests.audit import stories
 from tests.audit.script import START, Life, Script
+from tests.support.rows import each
 
 SECOND = timedelta(seconds=1)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,7 +94,7 @@ def test_a_lane_shows_one_word_at_a_time() -> None:
     assert made.bars == [bar("offered", 0, 2), bar("copied", 2, 3), bar("copied", 5, None)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("since", "until", "left"),
     [
         (None, None, [("offered", 0, 10), ("running", 10, None)]),
@@ -180,7 +181,7 @@ def test_a_long_title_ends_within_the_picture() -> None:
     assert (head.text or "").endswith("-abcde")
 
 
-@pytest.mark.parametrize(
+@each(
     ("began", "lasts", "said"),
     [
         (timedelta(0), 1, ["2026-01-01, UTC", *(f"00:00:00.{n}" for n in (0, 2, 4, 6, 8)), "00:00:01.0"]),

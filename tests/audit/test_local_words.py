@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from controlplane.audit.reference import reference
 from controlplane.audit.words import what
@@ -21,6 +20,7 @@ from controlplane.controllers.podgroups.phrases import REASONS as GROUP_REASONS
 from controlplane.controllers.podgroups.reasons import PodGroupReason as GroupReason
 from controlplane.log.event import Event
 from tests.audit.samples import sample
+from tests.support.rows import each
 
 LOCAL_EVENTS = (*podgroups.EVENTS, *coscheduling.EVENTS)
 
@@ -33,7 +33,7 @@ def test_no_event_and_no_reason_is_missing() -> None:
     assert set(RUN_REASONS) == set(RunReason)
 
 
-@pytest.mark.parametrize("kind", [*LOCAL_EVENTS, *JUDGING_EVENTS], ids=lambda kind: kind.__name__)
+@each("kind", [*LOCAL_EVENTS, *JUDGING_EVENTS], ids=lambda kind: kind.__name__)
 def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
     event = sample(kind)
     if isinstance(event, podgroups.OwnerResolved):  # its positions are those of its chain

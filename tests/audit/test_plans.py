@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.support import postgres
+from tests.support.rows import each
 
 SEED = """
 CREATE OR REPLACE FUNCTION controlplane.partition_size() RETURNS bigint LANGUAGE sql IMMUTABLE RETURN 5000;
@@ -96,7 +97,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@each("query", QUERIES.values(), ids=QUERIES)
 def test_nothing_reads_the_whole_log(seeded_url: str, query: str) -> None:
     found = plan_of(seeded_url, query)
     assert [node for node in found if node["Node Type"] == "Seq Scan" and node["Relation Name"] == "events"] == []

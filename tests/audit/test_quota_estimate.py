@@ -29,6 +29,7 @@ from tests.audit.database import keep
 from tests.audit.queue_history import Run, play
 from tests.quota.admission.scene import NS, START, Scene
 from tests.support.deep import examples
+from tests.support.rows import each
 
 A_RUN = 600.0
 
@@ -62,7 +63,7 @@ def constant(count: int, every: float = 100.0) -> list[Run]:
 # --- how long runs lasted ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "of"),
     [
         ("job-train-00-0a1b2", "job-train"),
@@ -93,7 +94,7 @@ def runs(queue: str, kind: str, *seconds: float) -> list[EndedRun]:
 FIVE = (10.0, 20.0, 30.0, 40.0, 50.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "lasted", "group"),
     [
         (runs("q", "k", *FIVE), -1, Group(KIND, "k", FIVE, 5)),

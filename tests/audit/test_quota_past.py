@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from click.testing import CliRunner
 
 from controlplane.audit.quota_past import WaitInterval, intervals, missing, others, plain, worth_telling
@@ -25,6 +24,7 @@ from tests.audit.database import keep
 from tests.audit.samples import sample
 from tests.docs.without_kueue import scene
 from tests.quota.admission.scene import NS, START
+from tests.support.rows import each
 
 UNUSED = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, {} more needed"
 
@@ -139,7 +139,7 @@ TABLE: Sequence[tuple[str, Sequence[Event], Sequence[tuple[Any, ...]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("events", "wanted"), [one[1:] for one in TABLE], ids=[one[0] for one in TABLE])
+@each(("events", "wanted"), [one[1:] for one in TABLE], ids=[one[0] for one in TABLE])
 def test_intervals(events: Sequence[Event], wanted: Sequence[tuple[Any, ...]]) -> None:
     assert told(intervals(log(*events))) == list(wanted)
 

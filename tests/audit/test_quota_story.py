@@ -27,6 +27,7 @@ from tests.audit.samples import sample
 from tests.audit.script import POLICY, write
 from tests.jobframework import scene as of_jobs
 from tests.quota.admission.scene import NS, START, Scene
+from tests.support.rows import each
 
 NEEDED = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, {} more needed"
 
@@ -196,7 +197,7 @@ CONDITIONS: Sequence[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("conditions", "word", "sentence"), CONDITIONS)
+@each(("conditions", "word", "sentence"), CONDITIONS)
 def test_how_far_it_is_by_admission_alone(conditions: dict[str, Any], word: str, sentence: str) -> None:
     said = [{"type": kind, "status": value, "message": text} for kind, (value, text) in conditions.items()]
     status = {

@@ -26,6 +26,7 @@ from tests.log.words import ROLE
 from tests.support import postgres
 from tests.support.deep import deep_after, examples
 from tests.support.played import log_of
+from tests.support.rows import each
 
 VIEWS = ("workload_phases", "runs", "placements", "pending_reasons", "effects")
 EVER = timedelta(days=-10_000)
@@ -70,7 +71,7 @@ def kept_fleet_url(postgres_server: postgres.Server, migrated_template: str) -> 
         yield url
 
 
-@pytest.mark.parametrize("entry", entries(PAGE.read_text()), ids=lambda entry: entry.question)
+@each("entry", entries(PAGE.read_text()), ids=lambda entry: entry.question)
 def test_the_cookbook_is_answered_as_without(kept_fleet_url: str, entry: Entry) -> None:
     assert answer(kept_fleet_url, entry.query) == entry.answer
 

@@ -11,6 +11,7 @@ import pytest
 from controlplane.audit.reference import reference
 from controlplane.controllers.manifests import EVERY
 from controlplane.runtime.manifest import Manifest
+from tests.support.rows import each
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PAGES = {"service": "events.md", "scheduler": "scheduler-events.md"}
@@ -30,7 +31,7 @@ def test_the_program_writes_it(log: str) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == reference(log)
 
 
-@pytest.mark.parametrize("manifest", EVERY, ids=lambda manifest: manifest.title)
+@each("manifest", EVERY, ids=lambda manifest: manifest.title)
 def test_what_a_write_goes_to_is_said_of_writes_alone(manifest: Manifest) -> None:
     write = manifest.write
     assert all(write is not None and issubclass(event, write) for event in manifest.writes)

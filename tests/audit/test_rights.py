@@ -24,6 +24,7 @@ from tests.audit.database import VIEWS
 from tests.audit.samples import sample
 from tests.audit.script import Script, write
 from tests.support import postgres
+from tests.support.rows import each
 
 READER, SERVICE = "controlplane_reader", "controlplane_service"
 TABLES = ("events", "streams", "sources", "new_marks", "log_head", "bodies", "batches", "snapshots", "archives")
@@ -98,19 +99,19 @@ def attempt(url: str, role: str, statement: str, *parameters: Any) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("role", [READER, SERVICE])
+@each("view", VIEWS)
+@each("role", [READER, SERVICE])
 def test_the_views_can_be_read(url: str, role: str, view: str) -> None:
     assert attempt(url, role, f"SELECT * FROM audit.{view}")
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each("table", TABLES)
 def test_a_reader_cannot_read_the_tables(url: str, table: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
         attempt(url, READER, f"SELECT * FROM controlplane.{table}")
 
 
-@pytest.mark.parametrize(
+@each(
     "statement",
     [
         INSERT,
@@ -132,10 +133,8 @@ def test_a_reader_cannot_write_anything(url: str, statement: str) -> None:
         attempt(url, READER, statement)
 
 
-@pytest.mark.parametrize("role", [READER, SERVICE])
-@pytest.mark.parametrize(
-    "statement", ["CREATE TEMP TABLE mine (x int)", "SELECT lo_create(0)", "SELECT lo_from_bytea(0, 'x')"]
-)
+@each("role", [READER, SERVICE])
+@each("statement", ["CREATE TEMP TABLE mine (x int)", "SELECT lo_create(0)", "SELECT lo_from_bytea(0, 'x')"])
 def test_nobody_keeps_anything_else_in_the_database(upgraded_url: str, role: str, statement: str) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
         attempt(upgraded_url, role, statement)
@@ -157,7 +156,7 @@ def test_a_reader_cannot_append(url: str) -> None:
         attempt(url, READER, APPEND, 1, NONCE)
 
 
-@pytest.mark.parametrize(
+@each(
     "statement",
     [
         INSERT,
@@ -204,8 +203,8 @@ def test_the_service_appends_with_its_epoch_and_no_other(own_url: str, function:
     assert [row[:2] for row in attempt(own_url, SERVICE, append, 2, NONCE)] == [(0, "new")]
 
 
-@pytest.mark.parametrize("role", [READER, SERVICE])
-@pytest.mark.parametrize(
+@each("role", [READER, SERVICE])
+@each(
     "call",
     [
         "audit.as_of('main', now())",

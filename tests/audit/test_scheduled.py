@@ -32,9 +32,10 @@ from tests.audit.scheduled import (
     refused,
     why,
 )
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("events", "word", "says"),
     [
         ([WAITING], "Pending", "It waits for its turn: no cycle has looked for a node for it yet."),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.audit.offered import explain_candidate
 from controlplane.controllers.candidates.reasons import TargetReason as T
 from controlplane.controllers.candidates.target import events as target
@@ -27,9 +25,10 @@ from tests.audit.scheduled import (
     pod,
     seen,
 )
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("events", "word", "says"),
     [
         ([candidate()], "Pending", "It is there, and it was not looked at yet."),

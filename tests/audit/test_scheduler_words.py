@@ -7,7 +7,6 @@ import pkgutil
 from datetime import UTC, datetime
 
 import msgspec
-import pytest
 
 import controlplane
 from controlplane.audit.reads import READ
@@ -48,6 +47,7 @@ from controlplane.controllers.scheduling.queue.queue import CALLED, CHANGED, FLU
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.log.event import Event
 from tests.audit.samples import sample
+from tests.support.rows import each
 
 
 def every_event() -> list[type[Event]]:
@@ -69,7 +69,7 @@ def test_the_log_can_be_read_whatever_wrote_it() -> None:
     assert {kind.__name__ for kind in found} - {kind.__name__ for kind in READ} == set()
 
 
-@pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.__name__)
+@each("kind", READ, ids=lambda kind: kind.__name__)
 def test_every_event_type_that_there_is_has_words(kind: type[Event]) -> None:
     said = what(sample(kind)) if kind.__name__ != "OwnerResolved" else "its chain is made by hand elsewhere"
     assert said
@@ -89,13 +89,13 @@ def test_every_write_has_a_name() -> None:
     assert set(TARGET_WRITES) == {kind.__name__ for kind in TARGET_EVENTS if issubclass(kind, TargetWrite)}
 
 
-@pytest.mark.parametrize("kind", [k for k in SCHEDULER_EVENTS if issubclass(k, SchedulingDecision)])
-@pytest.mark.parametrize("reason", SchedulingReason)
+@each("kind", [k for k in SCHEDULER_EVENTS if issubclass(k, SchedulingDecision)])
+@each("reason", SchedulingReason)
 def test_a_reason_can_be_said_of_any_decision(kind: type[SchedulingDecision], reason: SchedulingReason) -> None:
     assert scheduling_because(sample(kind, reason=reason))
 
 
-@pytest.mark.parametrize("reason", TargetReason)
+@each("reason", TargetReason)
 def test_a_reason_can_be_said_of_any_candidate(reason: TargetReason) -> None:
     assert target_because(sample(Unreserved, reason=reason, message=""))
     assert target_because(sample(Unreserved, reason=reason, message="why")).endswith(": why")
@@ -113,7 +113,7 @@ def test_what_helps_is_told_for_each_plugin_and_anything_for_one_of_others() -> 
     assert helped_by([]) == ANYTHING
 
 
-@pytest.mark.parametrize(
+@each(
     ("woken", "said"),
     [
         (Woken(resource="Node", action="Add", name="n3"), "node n3 came"),
@@ -151,7 +151,7 @@ def pending(**fields: object) -> PendingPodObserved:
     return PendingPodObserved(uid="u", resource_version="1", scheduler="controlplane", **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "said"),
     [
         ({}, "pod waits for a node"),

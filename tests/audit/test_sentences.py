@@ -12,6 +12,7 @@ from controlplane.controllers.multikueue.phrases import REASONS, because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.runtime.phrases import listed
 from tests.audit.samples import sample
+from tests.support.rows import each
 
 R = WorkloadReason
 DECISIONS = [event for event in events.EVENTS if issubclass(event, events.WorkloadDecision)]
@@ -21,8 +22,8 @@ def test_every_reason_has_a_sentence() -> None:
     assert set(REASONS) == set(WorkloadReason)
 
 
-@pytest.mark.parametrize("reason", WorkloadReason)
-@pytest.mark.parametrize("kind", DECISIONS, ids=lambda kind: kind.__name__)
+@each("reason", WorkloadReason)
+@each("kind", DECISIONS, ids=lambda kind: kind.__name__)
 def test_it_can_be_said_of_any_decision(kind: type[events.WorkloadDecision], reason: WorkloadReason) -> None:
     said = because(sample(kind, reason=reason))
     assert said
@@ -185,7 +186,7 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "said"), TABLE, ids=lambda value: getattr(value, "reason", ""))
+@each(("decision", "said"), TABLE, ids=lambda value: getattr(value, "reason", ""))
 def test_the_sentence(decision: events.WorkloadDecision, said: str) -> None:
     assert because(decision, "a") == said
 

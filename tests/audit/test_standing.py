@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.audit.standing import quota_of, standing
 from tests.audit.script import Script
+from tests.support.rows import each
 
 MESSAGES = [
     ("LocalQueue lq doesn't exist", "LocalQueue lq, which does not exist"),
@@ -21,7 +20,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("message", "waits_for"), MESSAGES)
+@each(("message", "waits_for"), MESSAGES)
 def test_a_queue_that_is_not_there_gives_no_quota(message: str, waits_for: str) -> None:
     script = Script("a")
     life = script.workload("w-0a1b2").job().seen({"QuotaReserved": ("Pending", message)})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.multikueue.events import (
     EffectFailed,
@@ -21,6 +19,7 @@ from controlplane.log.event import Event, Recorded, Unknown
 from tests.audit.samples import sample
 from tests.audit.script import Script
 from tests.audit.stories import TRAIN, everything, happy, lost
+from tests.support.rows import each
 
 HAPPY = """\
 job is suspended
@@ -107,7 +106,7 @@ def test_why_of_an_observation_is_what_its_condition_says() -> None:
     assert (evicted.cluster, evicted.why) == ("a", "for a Workload of higher priority")
 
 
-@pytest.mark.parametrize(
+@each(
     ("events", "noteworthy"),
     [
         ([sample(CloneObserved, uid="1"), sample(CloneObserved, uid="1")], [True, False]),

@@ -13,6 +13,7 @@ import pytest
 from tests.audit.database import keep
 from tests.audit.script import Life, Script
 from tests.audit.test_views import query
+from tests.support.rows import each
 
 TEMPLATE = "ab" * 32
 POD_SETS = [
@@ -32,7 +33,7 @@ POD_SETS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("quantity", "number"),
     [
         ("1", "1"),

@@ -18,6 +18,7 @@ from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.manifest import Manifest, Vocabulary
 from tests.audit.samples import sample
 from tests.interface.shape import scheduler
+from tests.support.rows import each
 
 NEW = Unknown("QuotaLent", 3, '{"reason":"Cohort","to":"b"}')
 
@@ -43,7 +44,7 @@ def test_the_events_of_a_log_are_those_of_its_manifests() -> None:
         assert set(types) == {event for manifest in manifests for event in manifest.events}
 
 
-@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+@each("kind", EVENTS, ids=lambda kind: kind.__name__)
 def test_they_can_be_said_of_any_event(kind: type[Event]) -> None:
     event = sample(kind)
     if isinstance(event, OwnerResolved):  # its positions are those of its chain
@@ -65,7 +66,7 @@ def true(*kinds: str) -> list[Condition]:
     return [Condition(type=kind, status="True", reason="Why") for kind in kinds]
 
 
-@pytest.mark.parametrize(
+@each(
     ("conditions", "fields", "said"),
     [
         ([], {}, "waits for quota"),

@@ -40,6 +40,7 @@ from controlplane.runtime.runner import Runner
 from controlplane.tasks import end
 from tests.cancelling.brisk import Clock, Server, fact, sink, surroundings
 from tests.support.cancelling import Scene, Stage, cancelled_at_every_await
+from tests.support.rows import each
 
 
 async def _slow_to_end(turns: int = 3) -> None:
@@ -288,7 +289,7 @@ SCENES = (
 )
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+@each("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_it_ends_wherever_it_is_cancelled(scene: Scene) -> None:
     assert cancelled_at_every_await(scene) > 1
 

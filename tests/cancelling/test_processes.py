@@ -25,8 +25,11 @@ MOMENTS = [*range(24), *_PRIMES[::3]]
 #: Each third of them; `make test-deep` has the others.
 WHEN = pytest.mark.parametrize(
     "moments",
-    deep_after(1, [MOMENTS[::6], [moment for place, moment in enumerate(MOMENTS) if place % 6]]),
-    ids=["a sixth", "the others"],
+    deep_after(
+        1,
+        [MOMENTS[::6], [moment for place, moment in enumerate(MOMENTS) if place % 6]],
+        ids=["a sixth", "the others"],
+    ),
 )
 PROCESSES = (the_service, the_scheduler)
 

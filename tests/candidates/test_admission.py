@@ -17,6 +17,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube.kinds import NAMESPACES, Json
 from tests.candidates.stage import NS, Stage, pod
+from tests.support.rows import each
 
 POLICY = SourcePolicy(cluster="home", namespaces=frozenset({NS}))
 OWN = "kueue-system"
@@ -44,8 +45,8 @@ def ask(
     return scheduler, response.get("warnings", [])
 
 
-@pytest.mark.parametrize("labels", [{}, {ELECT_LABEL: "true"}, {"app": "web"}])
-@pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
+@each("labels", [{}, {ELECT_LABEL: "true"}, {"app": "web"}])
+@each("scheduler", ["", "default-scheduler"])
 def test_a_pod_that_is_asked_about_gets_the_scheduler_of_candidates(labels: Json, scheduler: str) -> None:
     obj = plain(labels=labels, scheduler=scheduler)
     assert ask(obj) == (SCHEDULER_NAME, [])

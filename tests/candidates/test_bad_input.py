@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.candidates.constraints import problem
 from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, SOURCE_LABEL
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.source.events import ElectionRefused
 from tests.candidates.stage import Stage, pod
+from tests.support.rows import each
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 BAD: list[tuple[dict[str, Any], CandidateReason, str]] = [
@@ -40,7 +39,7 @@ BAD: list[tuple[dict[str, Any], CandidateReason, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "reason", "named"), BAD, ids=[f"{r}-{n}" for _, r, n in BAD])
+@each(("more", "reason", "named"), BAD, ids=[f"{r}-{n}" for _, r, n in BAD])
 def test_a_source_pod_that_cannot_be_elected_says_why(
     more: dict[str, Any], reason: CandidateReason, named: str
 ) -> None:
@@ -131,7 +130,7 @@ SELECTOR = {"matchExpressions": [{"key": "k", "operator": "Is", "values": ["v"]}
 NODE = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "field"),
     [
         ({"topologySpreadConstraints": [{**SPREAD, "maxSkew": True}]}, "[0].maxSkew"),

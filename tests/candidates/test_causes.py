@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from controlplane.controllers.candidates.references.events import (
     COPY_EVENTS,
 )
@@ -18,11 +16,12 @@ from tests.candidates.cause_copies import COPIES
 from tests.candidates.cause_nodes import NODES
 from tests.candidates.cause_tables import ELECTIONS, ENDS, GANGS, PERMITS, REQUESTS, SHOWN
 from tests.candidates.told import Told
+from tests.support.rows import each
 
 TABLE = [*ELECTIONS, *REQUESTS, *PERMITS, *ENDS, *SHOWN, *GANGS, *COPIES, *NODES]
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
+@each(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[events.CandidateDecision], reason: str, story: Callable[[], Told]) -> None:
     told = story().noise().settle()
     rows = [row for row in told.rows[told.expected :] if type(row.event) is decision and row.event.reason == reason]

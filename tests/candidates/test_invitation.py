@@ -20,6 +20,7 @@ from controlplane.controllers.candidates.invitation import Invitation, is_ours, 
 from controlplane.kube.kinds import Json
 from controlplane.simulation.world import ClusterSpec, World
 from tests.deploy.manifests import ROOT, documents
+from tests.support.rows import each
 
 ONE = Invitation(source="campus", target="cloud", namespace="physics", tier=1)
 AUTHORITY = b"-----BEGIN CERTIFICATE-----"
@@ -78,7 +79,7 @@ def test_the_manifests_can_be_printed_for_two_administrators() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "said", "code"),
     [
         (["--source", "a", "--target", "a"], "the same context", 2),

@@ -25,6 +25,7 @@ from controlplane.controllers.candidates.source.policy import (
     within_skew,
 )
 from tests.candidates.model.world import START
+from tests.support.rows import each
 
 FIRST, BEST = PlacementPolicy(), PlacementPolicy(mode="BestOf", min_candidates=2, max_wait=timedelta(seconds=5))
 
@@ -108,7 +109,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@each("case", CASES.values(), ids=list(CASES))
 def test_the_choice(
     case: tuple[list[Offer], dict[str, Target], PlacementPolicy, float, PermitChoice | PermitWait],
 ) -> None:
@@ -178,7 +179,7 @@ def test_annotations_choose_within_the_bounds() -> None:
     assert effective(BEST, PlacementOptions()) == BEST
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "allowed"),
     [
         ("placement", "Fastest", "FirstReady or BestOf"),

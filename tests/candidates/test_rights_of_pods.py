@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.candidates.reasons import TargetReason
 from tests.candidates.stage import Stage, pod
 from tests.pods.test_security import GOOD, PLAIN
+from tests.support.rows import each
 
 STRICT: dict[str, Any] = {}
 
@@ -58,7 +57,7 @@ LEVELS = {
 }
 
 
-@pytest.mark.parametrize(("lends", "spec", "said"), LEVELS.values(), ids=LEVELS.keys())
+@each(("lends", "spec", "said"), LEVELS.values(), ids=LEVELS.keys())
 def test_a_pod_has_to_keep_the_level_of_the_invitation(lends: dict[str, Any], spec: dict[str, Any], said: str) -> None:
     reason, message = refused(offered(lends, spec))
     assert (reason == TargetReason.POD_SECURITY) == bool(said)
@@ -78,7 +77,7 @@ ACCOUNTS = {
 }
 
 
-@pytest.mark.parametrize(("lent", "spec", "said"), ACCOUNTS.values(), ids=ACCOUNTS.keys())
+@each(("lent", "spec", "said"), ACCOUNTS.values(), ids=ACCOUNTS.keys())
 def test_a_pod_runs_as_nobody_who_is_not_lent(lent: list[str], spec: dict[str, Any], said: str) -> None:
     reason, message = refused(offered({"service_accounts": lent}, spec))
     assert (reason == TargetReason.SERVICE_ACCOUNT_NOT_ALLOWED) == bool(said)

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 
 from controlplane.controllers.candidates.objects import FINALIZER, Origin, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
@@ -24,6 +23,7 @@ from controlplane.runtime.facets import ANY
 from tests.candidates.model.world import START
 from tests.candidates.stage import NS
 from tests.candidates.test_capabilities import Process
+from tests.support.rows import each
 
 R = TargetReason
 
@@ -247,7 +247,7 @@ TABLE: list[tuple[type[Event], str, Story]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
+@each(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[Event], reason: str, story: Story) -> None:
     told = story().noise().settle()
     rows = told.process.rows

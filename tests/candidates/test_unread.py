@@ -43,6 +43,7 @@ from controlplane.kube.kinds import Json, Kind
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import ObjectChange
 from tests.candidates.test_lost_log import refusal
+from tests.support.rows import each
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NAME = candidate_name("web", "campus", "web#1", 1, "east")
@@ -159,7 +160,7 @@ def connection(name: str) -> Connection:
     return Connection(name=name, phase="Connected")
 
 
-@pytest.mark.parametrize(
+@each(
     ("pod", "name", "of"),
     [
         ("web", NAME, True),

@@ -22,6 +22,7 @@ from tests.candidates.cause_stories import R
 from tests.candidates.model.world import START
 from tests.candidates.stage import pod
 from tests.candidates.told import Told
+from tests.support.rows import each
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
@@ -33,7 +34,7 @@ def tolerates(key: str, **more: Any) -> Json:
 BOTH = [tolerates(NOT_READY), tolerates(UNREACHABLE)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "wanted"),
     [
         ([], BOTH),
@@ -231,7 +232,7 @@ def test_a_bound_pod_is_counted_for_its_node() -> None:
     assert hinted().settle().placing.bound_to("candidates-a", "a") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "key"),
     [
         ({"certificate": "c.pem", "node_address": "10.0.0.1"}, "candidates.virtualNodes.certificate"),

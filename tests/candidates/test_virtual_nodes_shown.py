@@ -22,6 +22,7 @@ from controlplane.controllers.candidates.nodes.events import (
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube.kinds import Json
 from tests.candidates.model.world import START
+from tests.support.rows import each
 
 
 def node(name: str, cpu: str, **spec: Any) -> Json:
@@ -96,7 +97,7 @@ def seen(shown: VirtualNodeStatus, **more: Any) -> VirtualNodeObserved:
 AS_WANTED = status_for(around(), COUNTS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("context", "observed", "wanted"),
     [
         (around(), None, VirtualNodeMade),

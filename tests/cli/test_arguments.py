@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.__main__ import run
 from controlplane.cli import cli
+from tests.support.rows import each
 
 HUGE = "9" * 20
 BYTES = "a\udcff"  # how Python shows a byte that is not UTF-8
@@ -45,13 +46,13 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-@pytest.mark.parametrize(("path", "flag"), flags(numeric=True), ids=str)
+@each(("path", "flag"), flags(numeric=True), ids=str)
 def test_a_number_is_bounded(path: tuple[str, ...], flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not in the range" in refused([*path, flag, HUGE], capsys)
     assert "'many' is not a valid whole number." in refused([*path, flag, "many"], capsys)
 
 
-@pytest.mark.parametrize(("path", "flag"), flags(numeric=False), ids=str)
+@each(("path", "flag"), flags(numeric=False), ids=str)
 def test_a_text_is_unicode(path: tuple[str, ...], flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not UTF-8" in refused([*path, flag, BYTES], capsys)
 

@@ -20,6 +20,7 @@ from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.audit.stories import everything
 from tests.support import postgres
+from tests.support.rows import each
 
 
 class QuotaLent(Event):
@@ -71,7 +72,7 @@ def test_workloads(url: str) -> None:
     assert rows[3][-3:] == ["quota", "in", "lq"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "jobs"),
     [
         (["--all"], ["etl", "odd", "sim", "train", "queued"]),

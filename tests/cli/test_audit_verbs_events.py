@@ -16,6 +16,7 @@ from tests.audit.script import Script, write
 from tests.audit.stories import everything
 from tests.cli.follower import Follower, follow
 from tests.support import postgres
+from tests.support.rows import each
 
 __all__ = ["follow"]
 
@@ -38,7 +39,7 @@ def positions(url: str, *arguments: str) -> list[int]:
     return [event["position"] for event in events(url, *arguments)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (

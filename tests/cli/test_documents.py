@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.kube.documents import Document, documents, parts
 from tests.support.deep import examples
+from tests.support.rows import each
 
 
 def only(text: str) -> Any:
@@ -34,7 +34,7 @@ def test_a_stream() -> None:
     assert len(parts(text)) == 3
 
 
-@pytest.mark.parametrize("text", ["", "\n", "---\n---\n", "# a\n...\n", "%YAML 1.1\n---\n", "null"])
+@each("text", ["", "\n", "---\n---\n", "# a\n...\n", "%YAML 1.1\n---\n", "null"])
 def test_nothing(text: str) -> None:
     assert list(documents("f", text)) == []
 
@@ -53,7 +53,7 @@ def test_aliases_and_merged_keys() -> None:
     assert only("a: &x {k: 2}\nb: *x\nc: {<<: *x, d: 3}") == {"a": {"k": 2}, "b": {"k": 2}, "c": {"k": 2, "d": 3}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "told"),
     [
         ("a: [", "is not YAML"),

@@ -16,6 +16,7 @@ from controlplane.log.event import LogUnavailable
 from controlplane.log.schema import SchemaError
 from controlplane.settings import SettingsError
 from controlplane.web import ListenError
+from tests.support.rows import each
 
 
 def lost(text: str) -> psycopg.OperationalError:
@@ -33,7 +34,7 @@ def unavailable(cause: psycopg.Error) -> Exception:
         return error
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "code", "part"),
     [
         (CommandFailure("no workload ns/x", Exit.NOT_FOUND), 5, "no workload ns/x"),

@@ -23,6 +23,7 @@ from tests.audit.database import with_stories
 from tests.audit.script import Script, write
 from tests.cli.test_arguments import commands
 from tests.support import postgres
+from tests.support.rows import each
 
 TREE = dict(commands(cli))
 LEAVES = {path: command for path, command in TREE.items() if not isinstance(command, click.Group)}
@@ -53,20 +54,20 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return told.err
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES, ids=" ".join)
 def test_every_verb_takes_the_global_options(path: tuple[str, ...]) -> None:
     assert has(path, "--database-url")
     assert has(path, "--config")
     assert has(path, "-o", "--output")
 
 
-@pytest.mark.parametrize("path", TREE, ids=" ".join)
+@each("path", TREE, ids=" ".join)
 def test_every_verb_that_says_it_has_a_list_orders_it(path: tuple[str, ...]) -> None:
     listed = "a list of objects" in " ".join((TREE[path].help or "").split()) or path in OF_LISTS
     assert has(path, "--sort-by", "--no-headers", "--local-time") == listed
 
 
-@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+@each("path", LEAVES, ids=" ".join)
 def test_every_verb_that_takes_a_name_takes_its_namespace(path: tuple[str, ...]) -> None:
     named = any(isinstance(one, click.Argument) and "NAME" in (one.metavar or "") for one in LEAVES[path].params)
     if named and path[0] not in ("clusters", "submit"):
@@ -75,7 +76,7 @@ def test_every_verb_that_takes_a_name_takes_its_namespace(path: tuple[str, ...])
         assert has(path, "-n", "--all-namespaces")
 
 
-@pytest.mark.parametrize("path", [path for path in LEAVES if has(path, "-o")], ids=" ".join)
+@each("path", [path for path in LEAVES if has(path, "-o")], ids=" ".join)
 def test_a_form_that_there_is_not(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     if path == ("export",):  # -o is the file there
         return
@@ -171,8 +172,8 @@ def test_the_times_of_this_machine(url: str, monkeypatch: pytest.MonkeyPatch) ->
     assert (hours[1] - hours[0]) % 24 == 9
 
 
-@pytest.mark.parametrize("verb", ["why", "timeline"])
-@pytest.mark.parametrize(
+@each("verb", ["why", "timeline"])
+@each(
     "typed",
     [
         ["train", "-n", "default"],

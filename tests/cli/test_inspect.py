@@ -26,6 +26,7 @@ from tests.candidates.told import Told
 from tests.cli.processes import finished
 from tests.cli.test_audit_verbs import QuotaLent, asked, fails, invoke
 from tests.docs.fleet_story import story
+from tests.support.rows import each
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def position(url: str, condition: str) -> int:
 # --- pure: what changed -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after", "paths"),
     [
         ({}, {}, []),
@@ -73,7 +74,7 @@ def test_every_fold_is_of_a_stream_that_there_is() -> None:
     assert not FOLDS.keys() & INDEXED.keys()
 
 
-@pytest.mark.parametrize("word", sorted({*FOLDS, "job"}))
+@each("word", sorted({*FOLDS, "job"}))
 def test_any_state_can_be_shown(word: str) -> None:
     """After one event of any type that may stand at the begin of the stream."""
     stream, shown = word if word == "podgroup-rules" else f"{word}/default/w", 0

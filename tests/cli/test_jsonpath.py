@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.cli.jsonpath import JsonPathError, render
+from tests.support.rows import each
 
 FLEET: dict[str, Any] = {
     "items": [
@@ -23,7 +24,7 @@ FLEET: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "said"),
     [
         ("{.items[*].name}", "etl sim odd"),
@@ -58,7 +59,7 @@ def test_what_is_printed(template: str, said: str) -> None:
     assert render(template, FLEET) == said
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "said"),
     [
         ("", "is empty"),

@@ -27,6 +27,7 @@ from tests.cli.processes import finished
 from tests.cli.test_audit_verbs import asked, fails, invoke
 from tests.quota.admission.scene import NS, Scene
 from tests.support.deep import examples
+from tests.support.rows import each
 
 AT = "2026-01-01 13:00"
 
@@ -166,7 +167,7 @@ def sums(url: str) -> tuple[float, float]:
     return float(row["hours"]), float(row["cores"])
 
 
-@pytest.mark.parametrize("by", ["namespace", "queue", "cluster", "day", "day,cluster", "cluster,queue,namespace,day"])
+@each("by", ["namespace", "queue", "cluster", "day", "day,cluster", "cluster,queue,namespace,day"])
 def test_however_they_are_added_up_they_are_the_same(fleet_url: str, by: str) -> None:
     found = asked(fleet_url, "usage", "--by", by)
     assert list(found[0])[: len(by.split(","))] == by.split(",")

@@ -26,6 +26,7 @@ from controlplane.local.folder import LocalFleet
 from tests.cli.conftest import Here
 from tests.cli.processes import deadline, finished, running, stopped, told
 from tests.support import postgres
+from tests.support.rows import each
 from tests.support.waiting import PATIENCE
 
 
@@ -101,7 +102,7 @@ def serving(address: str) -> None:
             time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "own"),
     [
         ("postgresql://controlplane:secret@127.0.0.1:5999/controlplane", True),

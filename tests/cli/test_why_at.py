@@ -12,11 +12,12 @@ from tests.audit.test_actors import told
 from tests.candidates.told import Told
 from tests.cli.conftest import Here
 from tests.cli.test_audit_verbs import asked, fails, invoke
+from tests.support.rows import each
 
 NOW = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("2026-01-01T13:00:00Z", datetime(2026, 1, 1, 13, tzinfo=UTC)),
@@ -33,7 +34,7 @@ def test_times_that_are_understood(text: str, expected: datetime) -> None:
     assert times.moment(text, "--at", NOW) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -56,7 +57,7 @@ def test_times_that_are_none(text: str) -> None:
     assert "\n" not in str(failed.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "at", "state", "cluster"),
     [
         ("team-a/train", "2026-01-01 08:05", "Nominated", ""),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from controlplane.clusters.kubeconfig import KubeconfigError, parse_kubeconfig
 from controlplane.clusters.sources import checked_path, kubeconfig_of_secret, read_path
+from tests.support.rows import each
 
 SECRET = "eyJhbGciOi-secret-token"
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
@@ -83,7 +84,7 @@ def test_good_kubeconfig_gives_what_a_client_needs() -> None:
     assert "BEGIN" not in repr(config)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value", "err"),
     [
         ("users.1.tokenFile", "/run/token", "tokenFile is not allowed"),
@@ -147,7 +148,7 @@ BREAKING = [
 ]
 
 
-@pytest.mark.parametrize("first", range(len(BREAKING)))
+@each("first", range(len(BREAKING)))
 def test_the_first_broken_rule_is_the_one_told(first: int) -> None:
     found = document()
     for path, value, _ in BREAKING[first:]:
@@ -156,7 +157,7 @@ def test_the_first_broken_rule_is_the_one_told(first: int) -> None:
     assert refused(found).message.startswith("load client config failed: " + BREAKING[first][2])
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         f"users:\n- name: u\n  user: {{token: {SECRET}\n".encode(),

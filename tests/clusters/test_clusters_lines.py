@@ -15,6 +15,7 @@ from controlplane.clusters.listing import Listing, remember
 from controlplane.clusters.protocol import Change
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.clusters.miniapi import line, obj
+from tests.support.rows import each
 
 pieces = st.lists(st.binary(min_size=0, max_size=12).map(lambda b: b.replace(b"\n", b"x")), max_size=12)
 
@@ -48,7 +49,7 @@ def test_changes_lose_managed_fields_and_know_their_kind() -> None:
     assert "managedFields" not in found.object["metadata"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("entries", "manager"),
     [
         ([], ""),
@@ -80,7 +81,7 @@ def test_lines_that_are_no_change() -> None:
     assert isinstance(of_line(JOBS, line("ERROR", {"code": 410})), WatchFailure)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         b"{",

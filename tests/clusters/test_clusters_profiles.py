@@ -12,6 +12,7 @@ from controlplane.clusters.cluster_profile import access_of, client_config
 from controlplane.clusters.exec_credentials import ExecCredentials
 from controlplane.clusters.kubeconfig import KubeconfigError
 from controlplane.settings.access_providers import AccessProvider, ExecConfig
+from tests.support.rows import each
 
 V1 = "client.authentication.k8s.io/v1"
 FIRST, SECOND = (AccessProvider(name, ExecConfig(f"/bin/{name}", V1)) for name in ("first", "second"))
@@ -102,7 +103,7 @@ BAD: dict[str, tuple[bytes, list[AccessProvider], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@each("case", BAD)
 def test_what_is_wrong_is_said_in_the_condition(case: str) -> None:
     data, providers, reason, err = BAD[case]
     with pytest.raises(KubeconfigError) as error:

@@ -20,6 +20,7 @@ from controlplane.telemetry import Metrics
 from tests.clusters.fleet import fleet
 from tests.clusters.miniapi import MiniApi, kubeconfig, until
 from tests.clusters.pki import make
+from tests.support.rows import each
 
 NAME = "controlplane_kubeconfig_expires_timestamp_seconds"
 
@@ -37,7 +38,7 @@ def test_a_service_account_s_token_says_when_it_ends(padding: int) -> None:
     assert token_expiry(token(claims)) == datetime.fromtimestamp(1793000000, UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     "given_token",
     [
         "",

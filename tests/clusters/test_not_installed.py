@@ -15,6 +15,7 @@ from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.world import ClusterSpec, World
+from tests.support.rows import each
 
 WANTED = "CustomResourceDefinition {} with version {} is not installed there"
 CANDIDATE = WANTED.format("candidates.candidates.controlplane.dev", "v1alpha1")
@@ -22,7 +23,7 @@ KUEUES = WANTED.format("multikueueclusters.kueue.x-k8s.io", "v1beta2")
 RENDERS = WANTED.format("renders.example.com", "v1")
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "said"),
     [
         (CANDIDATES.path("team"), f"{CANDIDATE}: kubectl apply -k deploy/crds"),

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import pytest
 
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -18,6 +17,7 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.connectivity.identity import claim, held_by, objection
 from controlplane.controllers.connectivity.state import Connection, fold, restarted
 from controlplane.log.event import Event, Recorded
+from tests.support.rows import each
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLAIMS = {"a": "ia", "b": "ib", MANAGEMENT: "im"}
@@ -46,7 +46,7 @@ def asked(identity: str, connection: Connection | None, stake: str = "1 Workload
     return objection("a", identity, CLAIMS, connection, lambda: stake) or ("", "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("identity", "connection", "stake", "reason"),
     [
         ("ia", known(), "1 Workload", ""),
@@ -84,7 +84,7 @@ def test_nobody_is_asked_what_waits_while_the_identity_is_the_one_before() -> No
     assert objection("a", "ia", CLAIMS, known(), never) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "claimed"),
     [
         ({}, "ia"),
@@ -102,7 +102,7 @@ def test_a_cluster_that_is_away_keeps_its_identity_until_it_is_removed_or_given_
     assert claim(known(**fields)) == claimed
 
 
-@pytest.mark.parametrize(
+@each(
     ("identity", "connection", "stake", "other"),
     [
         ("ib", None, "1 Workload", "b"),

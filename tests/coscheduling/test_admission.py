@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.objects import ANNOTATION, PipelineRu
 from controlplane.controllers.coscheduling.placement.binding import beside
 from controlplane.controllers.coscheduling.problems import InputRefused
 from tests.coscheduling.samples import NS, UID, Json, claim, run, template
+from tests.support.rows import each
 
 SINGLE = placeholder_name("", "my-pipelinerun")
 OF_A = claim_name("", "a", UID)
@@ -58,8 +59,8 @@ def task_run(*claims: str, uid: str = UID, annotations: Json | None = None, kind
     return {"metadata": metadata, "spec": {"workspaces": [{"name": "scratch", "emptyDir": {}}, *workspaces]}}
 
 
-@pytest.mark.parametrize("kind", ["TaskRun", "CustomRun"])
-@pytest.mark.parametrize("annotations", [None, {}, {"x": "y"}])
+@each("kind", ["TaskRun", "CustomRun"])
+@each("annotations", [None, {}, {"x": "y"}])
 def test_tasks_of_a_run_follow_its_placeholder(kind: str, annotations: Json | None) -> None:
     patched, _ = ask(kind, task_run(annotations=annotations))
     assert patched["metadata"]["annotations"] == {**(annotations or {}), ANNOTATION: SINGLE}
@@ -105,7 +106,7 @@ def test_an_unknown_run_is_let_through_with_a_warning() -> None:
     assert "is not known here" in response["warnings"][0]
 
 
-@pytest.mark.parametrize(
+@each(
     "affinity",
     [
         None,

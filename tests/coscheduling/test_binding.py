@@ -10,6 +10,7 @@ from controlplane.controllers.coscheduling.names import claim_name, made_claim_n
 from controlplane.controllers.coscheduling.objects import ANNOTATION
 from controlplane.controllers.coscheduling.placement.plan import task_json
 from tests.coscheduling.samples import NS, UID, Json, claim, empty, planned, run, task, template
+from tests.support.rows import each
 
 RUN = "my-pipelinerun"
 SINGLE = placeholder_name("", RUN)
@@ -86,7 +87,7 @@ def test_everything_else_is_copied_under_the_tasks_name() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_run", "of_task", "joined"),
     [
         ("", "", None),

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
@@ -41,6 +39,7 @@ from tests.coscheduling.test_children import child as child_of
 from tests.coscheduling.test_unfit import sized, waiting
 from tests.coscheduling.test_volumes import volume
 from tests.expected import ExpectsCause
+from tests.support.rows import each
 
 R = CoschedulingReason
 TAINT = {"key": "broken", "effect": "NoSchedule"}
@@ -289,7 +288,7 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
+@each(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Story]) -> None:
     told = story().noise().settled()
     expected = told.cause_at

@@ -25,6 +25,7 @@ from tests.coscheduling.samples import (
     template,
     volume_claim,
 )
+from tests.support.rows import each
 
 SINGLE = placeholder_name("", "my-pipelinerun")
 OF_A = placeholder_name("a", "my-pipelinerun")
@@ -119,8 +120,8 @@ def moved(*around: Json, mode: str = "pipelineruns") -> list[Json]:
     return plan_json(found)["deletions"]
 
 
-@pytest.mark.parametrize(("mode", "name"), MODES)
-@pytest.mark.parametrize("started", [False, True])
+@each(("mode", "name"), MODES)
+@each("started", [False, True])
 def test_a_cordoned_node_is_left_before_and_after_the_first_task(mode: str, name: str, started: bool) -> None:
     """Tekton looks only until the first TaskRun exists, so the deadlock of issue 6586 is back."""
     task_run = {

@@ -30,6 +30,7 @@ from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.kube.quantities import nanos
 from controlplane.kube.tolerations import Taint
 from tests.coscheduling.samples import NS, Json, claim, empty, read, run, template
+from tests.support.rows import each
 
 
 def step(cpu: str, name: str = "t", *after: str, **more: Any) -> Json:
@@ -47,7 +48,7 @@ def wave(*tasks: Json, final: list[Json] | None = None, **spec: Any) -> tuple[in
     return found["cpu"] // 10**6, found["pods"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("tasks", "most"),
     [
         ([step("1", "a")], (1000, 1)),
@@ -168,7 +169,7 @@ def verdict(obj: Json, found: CandidateClusterFacts, mode: str = "pipelineruns")
 TWO = [step("2", "a"), step("1900m", "b")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("nodes", "reason"),
     [
         ([room(cpu="3950m")], ""),

@@ -6,11 +6,12 @@ import pytest
 
 from controlplane.controllers.coscheduling.flags import Flags, Mode, effective, read_flags
 from controlplane.controllers.coscheduling.problems import InputRefused
+from tests.support.rows import each
 
 REFUSED = "incompatible with disable-affinity-assistant set to false"
 
 
-@pytest.mark.parametrize(
+@each(
     ("disable", "coschedule", "before", "today"),
     [
         ("false", "disabled", REFUSED, Mode.DISABLED),
@@ -45,7 +46,7 @@ def test_the_mode_is_lower_cased(text: str) -> None:
     assert read_flags({"coschedule": text}).mode == text.lower()
 
 
-@pytest.mark.parametrize("value", ["", "isolate-pipelineruns", "pipelinerun", " workspaces", "true", True, 1, None])
+@each("value", ["", "isolate-pipelineruns", "pipelinerun", " workspaces", "true", True, 1, None])
 def test_other_modes_are_refused_by_name(value: object) -> None:
     with pytest.raises(InputRefused) as refused:
         read_flags({"coschedule": value})

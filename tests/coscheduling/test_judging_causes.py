@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
 from controlplane.controllers.coscheduling.feasibility.causes import CAUSES, may_cause
 from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
@@ -15,6 +13,7 @@ from tests.coscheduling.judging_scene import EVERY, STREAM, Scene
 from tests.coscheduling.samples import claim, template
 from tests.coscheduling.test_fit import step, uses
 from tests.coscheduling.test_judging import flags, placeholder
+from tests.support.rows import each
 
 
 class Story(Scene):
@@ -133,7 +132,7 @@ STORIES: dict[str, Callable[[], Story]] = {
 }
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+@each("story", STORIES.values(), ids=STORIES.keys())
 def test_it_rests_on(story: Callable[[], Story]) -> None:
     told = story().noise()
     told.decide()

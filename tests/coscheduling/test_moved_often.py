@@ -8,15 +8,14 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from controlplane.controllers.coscheduling.moving import rests
 from controlplane.controllers.coscheduling.state import Moved
+from tests.support.rows import each
 
 AT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("times", "pause"), [(1, 1), (2, 2), (5, 16), (6, 30), (40, 30), (60, 30), (5000, 30)])
+@each(("times", "pause"), [(1, 1), (2, 2), (5, 16), (6, 30), (40, 30), (60, 30), (5000, 30)])
 def test_the_pause_grows_to_half_an_hour_and_no_further(times: int, pause: int) -> None:
     wakes: list[datetime] = []
     turn = cast("Any", SimpleNamespace(now=AT, wake_at=wakes.append))

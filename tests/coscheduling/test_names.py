@@ -17,6 +17,7 @@ from controlplane.controllers.coscheduling.names import (
     pod_name,
     template_name,
 )
+from tests.support.rows import each
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,6 @@ def test_names_are_dns_labels(base: str, workspace: str, run: str, uid: object) 
     assert not made.startswith("-")
 
 
-@pytest.mark.parametrize("text", ["", "-a", "a-", "A", "a.b", "a" * 64, "a\n"])
+@each("text", ["", "-a", "a-", "A", "a.b", "a" * 64, "a\n"])
 def test_what_is_no_label(text: str) -> None:
     assert not is_dns_label(text)

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.coscheduling.generated import MODES, question, questions
 from tests.coscheduling.recorded import asked, shortened
+from tests.support.rows import each
 
 Json = dict[str, Any]
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data/recorded.jsonl").read_text().splitlines()]
@@ -26,14 +25,14 @@ def named(recorded: list[Json]) -> list[str]:
     return [str(one["question"]["id"]) for one in recorded]
 
 
-@pytest.mark.parametrize("recorded", STARTED, ids=named(STARTED))
+@each("recorded", STARTED, ids=named(STARTED))
 def test_what_the_real_controller_made(recorded: Json) -> None:
     found = asked(recorded["question"])
     assert found["error"] is None
     assert shortened(found, recorded["question"], ours=True) == recorded["answer"]
 
 
-@pytest.mark.parametrize("recorded", REFUSED, ids=named(REFUSED))
+@each("recorded", REFUSED, ids=named(REFUSED))
 def test_what_it_refused(recorded: Json) -> None:
     found = asked(recorded["question"])
     assert found["error"]
@@ -73,9 +72,7 @@ def _no_affinity(found: Json) -> None:
     found["taskRuns"][0]["affinity"] = {}
 
 
-@pytest.mark.parametrize(
-    "change", [_another_name, _another_owner, _no_toleration, _another_claim, _no_annotation, _no_affinity]
-)
+@each("change", [_another_name, _another_owner, _no_toleration, _another_claim, _no_annotation, _no_affinity])
 def test_in_short_nothing_is_lost_that_counts(change: Callable[[Json], None]) -> None:
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     spec = {
@@ -96,7 +93,7 @@ def test_a_seed_is_a_question() -> None:
     assert question(7) != question(8)
 
 
-@pytest.mark.parametrize("asking", list(questions(4_000_000, 60)), ids=lambda asking: str(asking["id"]))
+@each("asking", list(questions(4_000_000, 60)), ids=lambda asking: str(asking["id"]))
 def test_every_task_follows_a_placeholder_that_is_made(asking: Json) -> None:
     found = asked(asking)
     names = {one["metadata"]["name"] for one in found["statefulSets"]}

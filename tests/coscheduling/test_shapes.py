@@ -10,6 +10,7 @@ from controlplane.controllers.coscheduling.names import placeholder_name
 from controlplane.controllers.coscheduling.placement.objects_by_kind import objects_of
 from controlplane.controllers.coscheduling.problems import InputRefused
 from tests.coscheduling.samples import NS, Json, node, planned, pod, run, stateful_set, task, volume_claim
+from tests.support.rows import each
 
 SINGLE = placeholder_name("", "my-pipelinerun")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -24,7 +25,7 @@ def changed(obj: Json, path: str, value: Any) -> Json:
     return obj
 
 
-@pytest.mark.parametrize(
+@each(
     ("obj", "path", "value", "told"),
     [
         (stateful_set(SINGLE), "status", 1, "status: expected `object | null`, got `int`"),
@@ -52,7 +53,7 @@ def test_an_object_that_is_there(obj: Json, path: str, value: Any, told: str) ->
     assert told in str(problem)
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "told"),
     [
         ({"env": 1}, "env: expected a list, found a int"),
@@ -62,7 +63,7 @@ def test_an_object_that_is_there(obj: Json, path: str, value: Any, told: str) ->
         ({"affinity": {"podAntiAffinity": {REQUIRED: {}}}}, f"affinity.podAntiAffinity.{REQUIRED}: expected a list"),
     ],
 )
-@pytest.mark.parametrize("mode", ["workspaces", "isolate-pipelinerun", "disabled"])
+@each("mode", ["workspaces", "isolate-pipelinerun", "disabled"])
 def test_a_pod_template(template: Json, told: str, mode: str) -> None:
     of_run = planned(run(taskRunTemplate={"podTemplate": template}), mode)
     assert f"PipelineRun {NS}/my-pipelinerun: spec.taskRunTemplate.podTemplate.{told}" in of_run.error

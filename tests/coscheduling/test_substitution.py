@@ -11,11 +11,12 @@ from controlplane.controllers.coscheduling.objects import ANNOTATION
 from controlplane.controllers.coscheduling.placement.plan import task_json
 from controlplane.controllers.coscheduling.placement.substitution import fill, param_values
 from tests.coscheduling.samples import Json, claim, planned, run, task, template
+from tests.support.rows import each
 
 RUN = "my-pipelinerun"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "filled"),
     [
         ("$(a)", "$(b)"),
@@ -93,7 +94,7 @@ def _steps(**step: Any) -> Json:
     return {"name": "t", "taskSpec": {"steps": [{"name": "s", "image": "i", **step}]}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "uses"),
     [
         ({"script": "ls $(workspaces.a.path)"}, True),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.coscheduling.samples import NS, Json, claim, empty, planned, run, task, template
+from tests.support.rows import each
 
 
 def refused(obj: Json, mode: str = "workspaces", **more: Any) -> str:
@@ -21,7 +22,7 @@ def refused(obj: Json, mode: str = "workspaces", **more: Any) -> str:
 LONG = "x" * 64
 
 
-@pytest.mark.parametrize(
+@each(
     ("workspaces", "field", "what"),
     [
         ([{"name": "a"}], "spec.workspaces[0]", "exactly one source, found none"),
@@ -49,7 +50,7 @@ LONG = "x" * 64
         (["text"], "spec.workspaces[0]", "expected an object, found a text"),
     ],
 )
-@pytest.mark.parametrize("mode", ["workspaces", "pipelineruns", "disabled"])
+@each("mode", ["workspaces", "pipelineruns", "disabled"])
 def test_bindings(workspaces: list[Any], field: str, what: str, mode: str) -> None:
     error = refused(run(*workspaces), mode)
     assert error.startswith(f"PipelineRun {NS}/my-pipelinerun: {field}: ")
@@ -66,7 +67,7 @@ def test_all_problems_are_told() -> None:
     assert len(refused(run({"name": "a"}, {"name": "b"})).splitlines()) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "ok"),
     [("a", True), (LONG[1:], True), (LONG, False), ("a.b", True), ("a..b", False), ("A", False), ("a-", False)],
 )
@@ -145,8 +146,8 @@ def test_exactly_one_pipeline(given: Json) -> None:
     assert "expected exactly one of pipelineRef and pipelineSpec" in refused(obj)
 
 
-@pytest.mark.parametrize("key", ["default-pod-template", "default-affinity-assistant-pod-template"])
-@pytest.mark.parametrize("text", ["[", "- list", "nodeSelector: text", "tolerations: {}"])
+@each("key", ["default-pod-template", "default-affinity-assistant-pod-template"])
+@each("text", ["[", "- list", "nodeSelector: text", "tolerations: {}"])
 def test_default_templates_that_are_none(key: str, text: str) -> None:
     error = refused(run(), defaults={key: text})
     assert error.startswith(f"ConfigMap tekton-pipelines/config-defaults: data.{key}")

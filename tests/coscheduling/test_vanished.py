@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.coscheduling import observations
 from controlplane.kube.kinds import meta
 from controlplane.runtime.controller import ObjectChange
 from tests.coscheduling.samples import DONE, NS, run, task, task_pod, template
 from tests.coscheduling.scene import BY_NAME, Scene
+from tests.support.rows import each
 
 RUN = "my-pipelinerun"
 
@@ -38,8 +37,8 @@ def started() -> Scene:
     return scene
 
 
-@pytest.mark.parametrize("anew", [False, True])
-@pytest.mark.parametrize(
+@each("anew", [False, True])
+@each(
     ("kind", "event"),
     [
         ("StatefulSet", observations.PlaceholderDeleted),

@@ -13,6 +13,7 @@ import yaml
 from controlplane.controllers.connectivity.state import Phase
 from tests.deploy.manifests import ROOT, Object, one, render
 from tests.deploy.queries import ADDED, METRIC, known, unknown
+from tests.support.rows import each
 
 FOLDER = "deploy/alerts"
 
@@ -47,7 +48,7 @@ def test_what_has_to_wake_somebody_does() -> None:
     }
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@each("rule", RULES, ids=lambda rule: rule["alert"])
 def test_its_metrics_and_labels_exist(rule: Object) -> None:
     names = METRIC.findall(rule["expr"])
     assert names
@@ -57,7 +58,7 @@ def test_its_metrics_and_labels_exist(rule: Object) -> None:
         assert label in labels
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@each("rule", RULES, ids=lambda rule: rule["alert"])
 def test_it_has_its_form(rule: Object) -> None:
     assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
     assert set(rule["annotations"]) == {"summary", "description", "runbook"}

@@ -17,6 +17,7 @@ from psycopg.errors import InsufficientPrivilege
 from controlplane.local.postgres import EmbeddedPostgres
 from controlplane.log import schema
 from tests.deploy.manifests import ROOT
+from tests.support.rows import each
 
 FILLING = (
     "CREATE TEMP TABLE mine (x int)",
@@ -77,9 +78,9 @@ def test_the_service_reads_and_takes_an_epoch(installed: str) -> None:
             connection.execute(sql.SQL("SELECT * FROM controlplane.{}").format(sql.Identifier(table)))
 
 
-@pytest.mark.parametrize("role", ["controlplane_service", "controlplane_reader"])
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("verb", ["INSERT INTO {} DEFAULT VALUES", "DELETE FROM {}", "TRUNCATE {}", "DROP TABLE {}"])
+@each("role", ["controlplane_service", "controlplane_reader"])
+@each("table", TABLES)
+@each("verb", ["INSERT INTO {} DEFAULT VALUES", "DELETE FROM {}", "TRUNCATE {}", "DROP TABLE {}"])
 def test_nobody_but_the_owner_writes(installed: str, role: str, table: str, verb: str) -> None:
     with psycopg.connect(installed) as connection:
         connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
@@ -101,8 +102,8 @@ def test_the_service_changes_no_event_and_no_schema(installed: str) -> None:
             connection.execute(statement.encode())
 
 
-@pytest.mark.parametrize("role", ["controlplane_service", "controlplane_reader"])
-@pytest.mark.parametrize("statement", FILLING)
+@each("role", ["controlplane_service", "controlplane_reader"])
+@each("statement", FILLING)
 def test_nobody_fills_the_disk(installed: str, role: str, statement: str) -> None:
     with psycopg.connect(installed) as connection:
         connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))

@@ -22,6 +22,7 @@ from tests.deploy import neighbours, strict
 from tests.deploy.chart_files import CHART
 from tests.deploy.manifests import LOADER, ROOT, Object, listed, render
 from tests.simulation.contract import realserver
+from tests.support.rows import each
 
 FOLDERS = sorted(
     str(path.parent.relative_to(ROOT))
@@ -76,14 +77,14 @@ def known() -> dict[tuple[str, str], Object]:
     return {key: schema for definition in definitions for key, schema in strict.schemas(definition).items()}
 
 
-@pytest.mark.parametrize("path", MANIFESTS)
+@each("path", MANIFESTS)
 def test_every_field_is_known_and_there_once(path: str) -> None:
     for text in MANIFESTS[path]:
         for item in strict.objects(text):
             assert strict.faults(item, known()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "fault"),
     [
         ("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b, a: c}}", 'duplicate field "a"'),

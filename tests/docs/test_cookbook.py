@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 import psycopg
-import pytest
 
 from tests.docs.cookbook import PAGE, Entry, answer, entries
+from tests.support.rows import each
 
 ENTRIES = entries(PAGE.read_text())
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.question)
+@each("entry", ENTRIES, ids=lambda entry: entry.question)
 def test_the_answer_is_the_one_that_is_shown(fleet_url: str, entry: Entry) -> None:
     assert answer(fleet_url, entry.query) == entry.answer
 

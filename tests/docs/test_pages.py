@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.docs.snippets import LINK, PAGES, ROOT, anchors, blocks, prose
+from tests.support.rows import each
 
 LANGUAGES = {"", "console", "mermaid", "python", "sql", "text", "yaml"}
 DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
@@ -23,14 +22,14 @@ def targets(page: Path) -> list[tuple[Path, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for path, anchor in targets(page):
         assert path.exists(), f"{path} is not there"
         assert not anchor or anchor in anchors(path), f"{path.name} has no heading #{anchor}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_say_their_language(page: Path) -> None:
     assert {block.language for block in blocks(page)} <= LANGUAGES
 
@@ -53,7 +52,7 @@ def test_decisions_are_numbered_without_holes_and_listed() -> None:
     assert set(DECISIONS) <= listed
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+@each("page", DECISIONS, ids=lambda page: page.stem)
 def test_a_decision_has_its_form(page: Path) -> None:
     text = page.read_text()
     assert text.startswith(f"# {page.name[:4]} ")

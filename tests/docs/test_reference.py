@@ -13,6 +13,7 @@ from controlplane.controllers.manifests import SCHEDULER, SERVICE
 from controlplane.runtime.manifest import Manifest
 from tests.docs.snippets import ROOT
 from tests.interface.shape import scheduler, service
+from tests.support.rows import each
 
 REFERENCE = ROOT / "docs/reference"
 CODE = re.compile(r"`([^`]+)`")
@@ -34,7 +35,7 @@ PAGES = {
 SECTIONS = [pytest.param(page, one, id=one.title) for page, manifests in PAGES.items() for one in manifests]
 
 
-@pytest.mark.parametrize(("page", "manifest"), SECTIONS)
+@each(("page", "manifest"), SECTIONS)
 def test_every_event_and_reason_is_there(page: str, manifest: Manifest) -> None:
     decisions, reasons = f"Decisions: {manifest.title}", f"Reasons: {manifest.title}"
     assert first_column(page, manifest.title) == {event.__name__ for event in manifest.others()}
@@ -42,7 +43,7 @@ def test_every_event_and_reason_is_there(page: str, manifest: Manifest) -> None:
     assert first_column(page, reasons) == set(map(str, manifest.reasons))
 
 
-@pytest.mark.parametrize(("page", "manifest"), SECTIONS)
+@each(("page", "manifest"), SECTIONS)
 def test_writes_are_told_from_other_decisions(page: str, manifest: Manifest) -> None:
     write = manifest.write
     writes = {event.__name__ for event in manifest.decisions() if write is not None and issubclass(event, write)}

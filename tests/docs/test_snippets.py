@@ -16,12 +16,13 @@ import yaml
 from controlplane.cli import cli
 from tests.deploy import chart_files
 from tests.docs.snippets import ROOT, Snippet, commands, snippets
+from tests.support.rows import Test, each
 
 EXPECT = re.compile(r"^-- expect: (?P<error>.+)$", re.MULTILINE)
 
 
-def on_each(language: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("snippet", snippets(language), ids=str)
+def on_each(language: str) -> Callable[[Test], Test]:
+    return each("snippet", snippets(language), ids=str)
 
 
 @on_each("yaml")

@@ -27,6 +27,7 @@ from tests.doctor.healthy import (
     put,
 )
 from tests.doctor.rows import DATABASE, MANAGED, NOT_READ, QUEUES, SILENT, WORKERS, home, wired, wrong
+from tests.support.rows import each
 
 
 def test_where_all_is_well_every_check_says_so() -> None:
@@ -63,7 +64,7 @@ def test_where_all_is_well_every_check_says_so() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "place", "name", "result", "message"),
     [
         (given, place, *row)

@@ -20,6 +20,7 @@ from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.kube.watches import WatchSpec
 from controlplane.settings import Settings
 from controlplane.settings.load import load
+from tests.support.rows import each
 
 ALL = ("multikueue", "candidates", "podgroups", "coscheduling")
 
@@ -61,7 +62,7 @@ def watched(spec: WatchSpec) -> set[str]:
     return {f"{verb} {spec.kind.name}" for verb in ("list", "watch")}
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
+@each("settings", SETTINGS, ids=range(len(SETTINGS)))
 def test_whatever_is_watched_is_among_the_rights(settings: Settings) -> None:
     home = {text.partition(" in ")[0].partition("[")[0] for text in texts(needed_on_management(settings))}
     workers = {text.partition(" in ")[0].partition("[")[0] for text in texts(needed_on_workers(settings))}
@@ -87,7 +88,7 @@ def test_secrets_are_asked_for_in_the_namespace_of_the_settings() -> None:
     assert not [one for one in elsewhere if one.startswith("watch secrets") and "fleet" not in one]
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "place", "right"),
     [
         ({"multikueue_kinds": "ray.io/rayjob"}, "home", "patch rayjobs.ray.io/status"),

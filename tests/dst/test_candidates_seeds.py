@@ -21,6 +21,7 @@ from controlplane.dst.scenes.candidates.plan import SCENE, TROUBLE
 from controlplane.dst.scenes.workloads import acts as around
 from tests.dst.mutants.candidates import BUGS
 from tests.support.deep import deep_after
+from tests.support.rows import each
 
 SEEDS, AT_ONCE = range(1, 61), 2
 TESTS = len(SEEDS) // AT_ONCE
@@ -75,7 +76,7 @@ def test_the_first_edition_is_closed() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == FIRST_EDITION
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
     first, second = plan_of(seed, scene=SCENE, edition=1), plan_of(seed, scene=SCENE)
     assert second.only(first.numbers).steps == first.steps

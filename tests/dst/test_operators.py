@@ -29,6 +29,7 @@ from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.dst.plans import cluster_of, held, plan, step, submitted, told
 from tests.support.deep import deep_after
+from tests.support.rows import each
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 END = step(290, "cut", "w1")
@@ -123,8 +124,8 @@ def decided(cluster: str) -> tuple[str, Event]:
 FORGET, BACK = (cluster_stream("w1"), ClusterForgotten(by="me")), (cluster_stream("w1"), ClusterConnected())
 
 
-@pytest.mark.parametrize("once", [True, False])
-@pytest.mark.parametrize(
+@each("once", [True, False])
+@each(
     ("events", "forgiven"),
     [
         ([decided("w1"), decided("w2")], False),

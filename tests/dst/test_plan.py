@@ -17,6 +17,7 @@ from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
 from controlplane.dst.scenes.workloads.fourth_edition import OTHER_KINDS
 from controlplane.dst.scenes.workloads.plan import TROUBLE, plan_of
 from controlplane.dst.scenes.workloads.processes import DISPATCHERS, GATES, KIND, KUEUES, QUOTA, RULES, WEBHOOK
+from tests.support.rows import each
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
 SECOND_EDITION = "c27e610eaa4cee2c80ae7429ac052fc0023c3c01108987618e4234cc495bcd31"
@@ -43,7 +44,7 @@ def test_the_first_edition_is_closed() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == FIRST_EDITION
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
     first, second = plan_of(seed, edition=1), plan_of(seed, edition=2)
     assert second.only(first.numbers).steps == first.steps
@@ -53,7 +54,7 @@ def test_the_second_edition_is_the_first_and_more(seed: int) -> None:
     assert second.size > first.size or not (set(second.numbers) - set(first.numbers))
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_third_edition_is_the_second_and_more(seed: int) -> None:
     second, third = plan_of(seed, edition=2), plan_of(seed, edition=3)
     assert third.only(second.numbers).steps == second.steps
@@ -68,7 +69,7 @@ def test_the_second_edition_is_closed() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == SECOND_EDITION
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_fourth_edition_is_the_third_and_more(seed: int) -> None:
     third, fourth = plan_of(seed, edition=3), plan_of(seed, edition=4)
     assert fourth.only(third.numbers).steps == third.steps
@@ -83,7 +84,7 @@ def test_the_third_edition_is_closed() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == THIRD_EDITION
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_fifth_edition_is_the_fourth_and_more(seed: int) -> None:
     fourth, fifth = plan_of(seed, edition=4), plan_of(seed, edition=5)
     assert fifth.only(fourth.numbers).steps == fourth.steps
@@ -94,7 +95,7 @@ def test_the_fifth_edition_is_the_fourth_and_more(seed: int) -> None:
     assert fifth.size > fourth.size
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_sixth_edition_is_the_fifth_and_more(seed: int) -> None:
     fifth, sixth = plan_of(seed, edition=5), plan_of(seed, edition=6)
     assert sixth.only(fifth.numbers).steps == fifth.steps
@@ -104,7 +105,7 @@ def test_the_sixth_edition_is_the_fifth_and_more(seed: int) -> None:
     assert [step.at for step in sixth.steps] == sorted(step.at for step in sixth.steps)
 
 
-@pytest.mark.parametrize("seed", range(1, 30))
+@each("seed", range(1, 30))
 def test_the_seventh_edition_is_the_sixth_and_more(seed: int) -> None:
     sixth, seventh = plan_of(seed, edition=6), plan_of(seed, edition=7)
     assert seventh.only(sixth.numbers).steps == sixth.steps

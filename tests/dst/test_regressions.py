@@ -250,7 +250,7 @@ def test_what_was_mended_in_the_sixth_edition_stays_mended(seed: int, steps: str
     plays(seed, steps, 6)
 
 
-@pytest.mark.parametrize(("seed", "steps", "what"), MENDED_CANDIDATES_IN_7)
+@pytest.mark.parametrize(("seed", "steps", "what"), small(MENDED_CANDIDATES_IN_7))
 def test_what_was_mended_of_candidates_in_the_seventh_edition_stays_mended(seed: int, steps: str, what: str) -> None:
     plays(seed, steps, 7, CANDIDATES)
 

@@ -49,8 +49,8 @@ def test_a_seed_that_fails_is_told_in_its_smallest_form(
             ("candidates", BUGS["bind-unpermitted"], "nothing is bound without a permit"),
             ("workloads", MUTANTS["ready-before-job"], "steps are taken in their order"),
         ],
+        ids=["candidates", "workloads"],
     ),
-    ids=["candidates", "workloads"],
 )
 def test_many_seeds(
     scene: str, bug: Any, rule: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

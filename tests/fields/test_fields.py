@@ -12,6 +12,7 @@ import pytest
 from controlplane.kube import fields
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import JOBS
+from tests.support.rows import each
 
 READERS: list[tuple[Callable[..., Any], Any, Any, str]] = [
     (fields.section, {}, {"a": 1}, "an object"),
@@ -24,7 +25,7 @@ READERS: list[tuple[Callable[..., Any], Any, Any, str]] = [
 OTHERS: list[Any] = [{"a": 1}, [{"a": 1}, {}], "x", -7, True, ["x", ""], [1], [{}, "x"], 1.5]
 
 
-@pytest.mark.parametrize(("read", "empty", "value", "expected"), READERS, ids=[row[3] for row in READERS])
+@each(("read", "empty", "value", "expected"), READERS, ids=[row[3] for row in READERS])
 def test_a_field_is_read_or_refused_by_its_path(
     read: Callable[..., Any], empty: Any, value: Any, expected: str
 ) -> None:

@@ -8,8 +8,9 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-import pytest
+from tests.support.rows import each
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path for room in ("controlplane", "migrations") for path in (ROOT / room).rglob("*.py"))
@@ -30,9 +31,28 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+class Looked(NamedTuple):
+    """What the rules ask of a module. Its tree is not kept: those of all modules together are millions of objects."""
+
+    lines: int
+    opens: bool
+    too_long: list[str]
+    clocks: list[str]
+    ways: list[str]
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+def looked(path: Path) -> Looked:
+    text = path.read_text()
+    module = ast.parse(text, str(path))
+    many = [
+        f"{name(path)}:{node.lineno} {node.name}"
+        for node in ast.walk(module)
+        if isinstance(node, Function) and ways(node) > MOST_WAYS
+    ]
+    opens = not text.strip() or bool(ast.get_docstring(module))
+    clocks = list(clocks_read(module)) if is_pure(path) else []
+    return Looked(len(text.splitlines()), opens, list(too_long(module)), clocks, many)
 
 
 def too_long(module: ast.Module) -> Iterator[str]:
@@ -71,15 +91,14 @@ def test_there_are_modules() -> None:
     assert len(MODULES) > 10
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each("path", MODULES, ids=name)
 def test_a_module_keeps_the_rules(path: Path) -> None:
     """All of them at once: reading the module is most of the work."""
-    text = path.read_text()
-    module = parsed(path)
-    assert len(text.splitlines()) <= MOST_LINES_OF_A_MODULE
-    assert list(too_long(module)) == []
-    assert not text.strip() or ast.get_docstring(module), "a module opens with what comes in, what goes out, why here"
-    assert not is_pure(path) or list(clocks_read(module)) == [], "the core reads no clock"
+    found = looked(path)
+    assert found.lines <= MOST_LINES_OF_A_MODULE
+    assert found.too_long == []
+    assert found.opens, "a module opens with what comes in, what goes out, why here"
+    assert found.clocks == [], "the core reads no clock"
 
 
 def test_modules_of_tests_are_small_too() -> None:
@@ -96,12 +115,7 @@ def test_the_checks_see_what_they_look_for() -> None:
 
 
 def test_few_functions_have_many_ways_through_them() -> None:
-    found = [
-        f"{name(path)}:{node.lineno} {node.name}"
-        for path in MODULES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, Function) and ways(node) > MOST_WAYS
-    ]
+    found = [function for path in MODULES for function in looked(path).ways]
     assert len(found) <= FUNCTIONS_WITH_MORE, found
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from controlplane.controllers.manifests import EVERY, HOSTED, SCHEDULER, SERVICE
 from controlplane.runtime.manifest import Deferred, Manifest
+from tests.support.rows import each
 
 PACKAGE = Path(__file__).resolve().parents[2] / "controlplane"
 NAMED_BY = {
@@ -34,7 +34,7 @@ def naming(slice_: str) -> Iterator[str]:
             yield str(path.relative_to(PACKAGE))
 
 
-@pytest.mark.parametrize("slice_", NAMED_BY)
+@each("slice_", NAMED_BY)
 def test_no_more_modules_name_a_slice(slice_: str) -> None:
     found = list(naming(slice_))
     assert len(found) == NAMED_BY[slice_], f"write the number here if it fell; if it rose, ask the manifests: {found}"
@@ -48,7 +48,7 @@ def deferred() -> Iterator[tuple[str, Deferred[Any]]]:
                 yield f"{manifest.title}: {field.name}", value
 
 
-@pytest.mark.parametrize(("where", "part"), list(deferred()), ids=lambda value: value if isinstance(value, str) else "")
+@each(("where", "part"), list(deferred()), ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_manifest_names_is_there(where: str, part: Deferred[Any]) -> None:
     assert part.load() is not None
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from controlplane.log.codec import Codec
 from controlplane.log.event import Unknown
 from tests.interface.logs import FOLDER, consequences, host_of, recorded, written
+from tests.support.rows import each
 
 NAMES = sorted(file.stem for file in FOLDER.glob("*.jsonl"))
 
@@ -17,7 +16,7 @@ def test_there_are_logs_of_each_process() -> None:
     assert {name.rpartition("-")[0] for name in NAMES} == {"workloads", "source", "target", "local", "local-scheduler"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_same_follows(name: str) -> None:
     found = json.loads(json.dumps(consequences(name)))
     kept = json.loads((FOLDER / f"{name}.json").read_text())
@@ -25,7 +24,7 @@ def test_the_same_follows(name: str) -> None:
         assert found[part] == value, part
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_what_is_read_is_written_again_as_it_was(name: str) -> None:
     codec = Codec(host_of(name).types)
     for line in written(name):

@@ -14,6 +14,7 @@ from controlplane.kube.kinds import Json
 from controlplane.kube.pod_templates import containers_digest, stored_template
 from controlplane.kube.quantities import canonical_quantity
 from tests.job_kinds.rows import ROWS
+from tests.support.rows import each
 
 JOB, SET = JOB_KINDS["batch/job"], JOB_KINDS["jobset.x-k8s.io/jobset"]
 RECONCILED = [pytest.param(one, id=one.integration) for one in JOB_KINDS.values() if one.reconciled]
@@ -29,7 +30,7 @@ def job(status: Json | None = None, annotations: Json | None = None, **spec: Any
     }
 
 
-@pytest.mark.parametrize("kind", RECONCILED)
+@each("kind", RECONCILED)
 def test_pod_sets_have_kueues_names_counts_and_the_label_of_a_pods_index(kind: JobKind) -> None:
     job_ = ROWS[kind.integration].read(kind)
     made = kind.workload_pod_sets(job_)
@@ -56,7 +57,7 @@ def test_a_job_is_ready_with_all_that_run_at_once(status: Json, ready: bool) -> 
     assert JOB.ready(job(status, parallelism=3)) is ready
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "status", "free"),
     [
         ({"parallelism": 1, "completions": 1}, {"succeeded": 1}, {}),
@@ -94,7 +95,7 @@ def test_a_job_set_is_ready_and_gives_back_by_its_jobs() -> None:
     assert SET.reclaimable({**made, "status": {"replicatedJobsStatus": counts}}) == {first: pods[first]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("annotations", "request_"),
     [
         ({}, {"podIndexLabel": "i"}),
@@ -126,7 +127,7 @@ def test_a_pod_set_without_an_index_asks_for_nothing() -> None:
     assert topology_request({}, "", "", None) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     "annotations",
     [
         {"unconstrained-topology": "perhaps"},
@@ -143,7 +144,7 @@ def test_annotations_that_say_nothing_are_refused_by_name(annotations: dict[str,
         topology_request(template, "i", "", None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "written"),
     [
         ("1000m", "1"), ("0.5", "500m"), ("1.5Gi", "1536Mi"), ("1024Mi", "1Gi"), ("1024", "1024"), ("2000", "2k"),

@@ -15,6 +15,7 @@ from controlplane.job_kinds.custom import parse
 from controlplane.kube.kinds import Json
 from controlplane.simulation.apiserver.patches import merge_patch
 from tests.job_kinds.rows import ROWS, TEMPLATE, Row, ended
+from tests.support.rows import each
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/howto/first-change.md"
 
@@ -37,7 +38,7 @@ OF_THE_PAGE = Row(
 )
 EVERY = [pytest.param(JOB_KINDS[name], row, id=name) for name, row in ROWS.items()]
 EVERY.append(pytest.param(shown(), OF_THE_PAGE, id="of the page"))
-every = pytest.mark.parametrize(("kind", "row"), EVERY)
+every = each(("kind", "row"), EVERY)
 
 
 def changed(job: Json, part: Json) -> Json:

@@ -13,6 +13,7 @@ from controlplane.job_kinds.train_runtime import KUEUES_PATCH
 from controlplane.kube.kinds import Json, meta
 from tests.job_kinds.rows import ROWS, RUNTIME
 from tests.jobframework.scene import NS, QUEUE, Scene
+from tests.support.rows import each
 
 NAME = "train"
 KINDS = [
@@ -20,7 +21,7 @@ KINDS = [
     for one in JOB_KINDS.values()
     if one.reconciled and not one.ends_by_deletion and not one.stops_by_steps
 ]
-every = pytest.mark.parametrize("kind", KINDS)
+every = each("kind", KINDS)
 RAY_JOB, RAY_CLUSTER = JOB_KINDS["ray.io/rayjob"], JOB_KINDS["ray.io/raycluster"]
 APP_WRAPPER = JOB_KINDS["workload.codeflare.dev/appwrapper"]
 

@@ -19,6 +19,7 @@ from controlplane.telemetry import Metrics
 from tests.job_kinds.rows import ROWS
 from tests.jobframework.scene import ADAPTERS, NS, PARENTS, Scene, job
 from tests.jobframework.test_jobs_related import child, job_set
+from tests.support.rows import each
 
 KINDS = [pytest.param(kind, id=kind.integration) for kind in ADAPTERS.values()]
 
@@ -35,7 +36,7 @@ def created(kind: JobKind, scene: Scene | None = None, **labels: str) -> Json:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_job_with_a_queue_is_created_suspended(kind: JobKind) -> None:
     made = created(kind)
     assert not kind.suspended(made)
@@ -45,7 +46,7 @@ def test_a_job_with_a_queue_is_created_suspended(kind: JobKind) -> None:
     assert created_as(review(kind, found), ADAPTERS, lambda *_: False) is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_what_is_no_job_with_a_queue_of_its_own_is_left_alone(kind: JobKind) -> None:
     made, never = created(kind), lambda *_: False
     owner = {"apiVersion": JOBSETS.api_version, "kind": "JobSet", "name": "s", "uid": "u", "controller": True}
@@ -128,8 +129,8 @@ def templates_of(kind: JobKind, obj: Json) -> list[Json]:
     return [spec["template"]]
 
 
-@pytest.mark.parametrize("kind", [pytest.param(one, id=one.integration) for one in PARENTS.values()])
-@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@each("kind", [pytest.param(one, id=one.integration) for one in PARENTS.values()])
+@each("operation", ["CREATE", "UPDATE"])
 def test_what_has_its_pods_wait_says_so_in_its_templates(kind: JobKind, operation: str) -> None:
     made = created(kind, **{PRIORITY_CLASS: "high"})
     found = created_as(review(kind, made, operation=operation), ALL, lambda *_: False)
@@ -210,7 +211,7 @@ def queueless(kind: JobKind) -> Json:
     return {**found, "metadata": {"name": "x", "namespace": NS}}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_a_job_without_a_queue_gets_the_one_named_default_and_is_suspended(kind: JobKind) -> None:
     defaults = Defaults(queue=lambda namespace: namespace == NS)
     found = created_as(review(kind, queueless(kind)), ADAPTERS, lambda *_: False, defaults)

@@ -28,6 +28,7 @@ from tests.jobframework.every_kind import (
     with_runtime,
 )
 from tests.jobframework.scene import NS, QUEUE, Scene
+from tests.support.rows import each
 
 
 @every
@@ -131,7 +132,7 @@ READY = {
 }
 
 
-@pytest.mark.parametrize("integration", READY)
+@each("integration", READY)
 def test_it_is_ready_by_its_own_word(integration: str) -> None:
     kind = JOB_KINDS[integration]
     scene = running(kind, played=False, pods_ready=True)
@@ -170,7 +171,7 @@ NOWHERE = {"template": {"apiVersion": "e/v1", "kind": "E"}, "podSets": [{"path":
 _ELASTIC_ONLY = "a kueue-managed RayCluster can use autoscaling only as an elastic job"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "spec", "said"),
     [
         (
@@ -208,7 +209,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 RAY = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"replicas": 3, "template": TEMPLATE}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("component", "counts", "topology"),
     [
         (wrapped("v1", "Pod", **TEMPLATE["spec"]), [1], None),
@@ -251,7 +252,7 @@ def test_the_pods_of_a_component_are_declared_or_known_of_its_kind(
     assert all(one.get("topologyRequest") == topology for one in found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("image", "policy"),
     [
         ("", "IfNotPresent"), ("i", "Always"), ("i:latest", "Always"), ("i:v1", "IfNotPresent"), ("r:5000/i", "Always"),

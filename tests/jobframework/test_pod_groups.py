@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided, PodStartDecided
 from controlplane.controllers.jobframework.pods import FINALIZER
 from controlplane.job_kinds.pod import ROLE_HASH, Pod
@@ -13,6 +11,7 @@ from controlplane.kube.conditions import condition
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene
 from tests.jobframework.single import GATE, get, is_there, plain_pod, pod, runs
+from tests.support.rows import each
 
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
 
@@ -263,7 +262,7 @@ def test_all_pods_of_a_finished_group_go_and_so_does_its_workload() -> None:
     assert not [one for one in scene.controller.index.states if "podgroups" in one]
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "note"),
     [
         ({"total": 2}, {"total": 3}, f"pods 'a' and 'b' has different '{TOTAL}' values: 2!=3"),

@@ -13,6 +13,7 @@ from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_NAME
 from tests.jobframework.scene import NS, Scene, pod_template
 from tests.jobframework.test_slices import admitted, get, grown, replace, resize
+from tests.support.rows import each
 
 # --- which slice counts ---
 
@@ -28,7 +29,7 @@ def slice_(name: str, replaces: str = "", *said: str, at: int = 0) -> events.Job
 QUOTA, EVICTED = "QuotaReserved", "Evicted"
 
 
-@pytest.mark.parametrize(
+@each(
     ("live", "chosen", "head", "over"),
     [
         ([slice_("a")], "a", "", []),

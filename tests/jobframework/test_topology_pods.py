@@ -23,6 +23,7 @@ from controlplane.runtime.controller import OpenWrite, WriteRefusal
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from tests.jobframework.scene import NS, Scene, job, pod_template
 from tests.jobframework.single import GATE, get, pod, runs
+from tests.support.rows import each
 
 RACK, HOST = "example.com/rack", "kubernetes.io/hostname"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -268,7 +269,7 @@ def placed(
 AB = [("node-a", 1), ("node-b", 1)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pods", "expected"),
     [
         pytest.param([seen("x", i="1")], {"x": "node-b"}, id="the second place"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from controlplane.local.check import Evidence, RecordedPlacement, judge
+from tests.support.rows import each
 
 RIGHT = Evidence(
     asked={"a": "Complete", "b": "Failed"},
@@ -25,7 +25,7 @@ def test_nothing_is_wrong_where_all_is_right() -> None:
     assert judge(RIGHT) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "said"),
     [
         ({"ended": {"a": "Complete"}}, "b is not on the management cluster"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Unknown, body_of, canonical
+from tests.support.rows import each
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ def test_defaults_are_left_out() -> None:
     assert CODEC.encode(Seen()) == ("Seen", 1, b"{}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "says"),
     [
         ('{"parts":[{"name":"a"},{"name":7}]}', "$.parts[1].name"),

@@ -17,6 +17,7 @@ from controlplane.log.committed import CommittedEvent, CommittedEvents
 from controlplane.log.event import Append, LogError, NewEvent, VersionConflict, body_of
 from controlplane.log.postgres import PostgresLog
 from tests.log.words import TYPES, Saw, everything, postgres_opener, request, saw, until
+from tests.support.rows import each
 from tests.support.waiting import PATIENCE
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
@@ -47,7 +48,7 @@ def test_a_page_ends_where_nothing_more_was_committed() -> None:
     assert events.after(3, 2) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("added", "after", "found"),
     [
         ([(1, 2), (3, 1)], 0, [1, 2, 3]),

@@ -29,6 +29,7 @@ from controlplane.log.tables import metadata
 from controlplane.log.writer_cache import WriterCache
 from tests.log.words import ROLE, TYPES, everything, request, saw, until
 from tests.support import postgres
+from tests.support.rows import each
 from tests.support.waiting import PATIENCE
 
 
@@ -290,7 +291,7 @@ def test_a_url_that_cannot_be_used_is_one_sentence_without_the_password(url: str
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("state", "refused"),
     [
         *(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.log.connect import unverified_host
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "environ", "host"),
     [
         ("postgresql://u:p@db.example.com/d", {}, "db.example.com"),

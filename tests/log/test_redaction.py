@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.log.event import Body, Event, Kept, NewEvent, body_of
 from controlplane.log.redaction import LARGEST, Redaction
+from tests.support.rows import each
 
 SECRET = "hunter2-in-plain-text"
 
@@ -51,7 +52,7 @@ def test_env_of_another_shape_is_left_out_as_a_whole(env: Any) -> None:
     assert SECRET not in json.dumps(kept_of(job(env=env)))
 
 
-@pytest.mark.parametrize(
+@each(
     "where",
     [
         {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"initContainers": [container(env="@")]}}}}}},

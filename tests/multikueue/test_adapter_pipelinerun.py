@@ -20,6 +20,7 @@ from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.kube.kinds import PIPELINE_RUNS
 from controlplane.log.event import body_of
 from controlplane.settings import KINDS, Settings
+from tests.support.rows import each
 
 ADAPTER = PipelineRun()
 RUNNING = {"type": "Succeeded", "status": "Unknown", "reason": "Running"}
@@ -51,7 +52,7 @@ def test_pending_is_suspended_and_so_is_what_kueue_stopped(status: str | None, s
     assert ADAPTER.suspended({}) is False
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "finished", "active"),
     [
         ({}, False, False),

@@ -22,6 +22,7 @@ from tests.job_kinds.rows import ROWS
 from tests.multikueue.observed import metadata
 from tests.multikueue.observed import sighting as sighted
 from tests.multikueue.scene import NS, START, Scene
+from tests.support.rows import each
 
 DISPATCHED = {name: kind for name, kind in JOB_KINDS.items() if kind.dispatched}
 POLICY = MultiKueuePolicy(adapters=adapters_for([*DISPATCHED, "Render.v1.example.com"]), claims=True)
@@ -67,7 +68,7 @@ def ours(kind: JobKind, job: Json) -> bool:
     return kind.managed_by(job) == MANAGED_BY if kind.delegates else kind.held(job)
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@each("kind", EVERY)
 def test_a_job_in_a_queue_of_ours_is_ours_from_the_beginning_and_nothing_else_of_it_changes(kind: JobKind) -> None:
     job = job_of(kind)
     assert not ours(kind, job)
@@ -79,7 +80,7 @@ def test_a_job_in_a_queue_of_ours_is_ours_from_the_beginning_and_nothing_else_of
     assert ask(kind, made)[0] == made
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@each("kind", EVERY)
 def test_it_is_left_alone_where_the_queue_is_not_ours_or_it_is_a_copy_or_in_no_queue(kind: JobKind) -> None:
     of_no_queue = job_of(kind)
     of_no_queue["metadata"]["labels"] = {}
@@ -87,7 +88,7 @@ def test_it_is_left_alone_where_the_queue_is_not_ours_or_it_is_a_copy_or_in_no_q
         assert ask(kind, job) == (job, [])
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@each("kind", EVERY)
 def test_a_queue_that_is_not_known_is_let_through_with_a_warning(kind: JobKind) -> None:
     job = job_of(kind, "new")
     made, warnings = ask(kind, job)
@@ -99,7 +100,7 @@ def test_a_queue_that_is_not_known_is_let_through_with_a_warning(kind: JobKind) 
     assert ask(kind, {**made, "metadata": job["metadata"]})[1] == [], "what is ours already needs no warning"
 
 
-@pytest.mark.parametrize("kind", [one for one in EVERY if one.values[0].delegates])  # type: ignore[attr-defined]
+@each("kind", [one for one in EVERY if one.values[0].delegates])  # type: ignore[attr-defined]
 def test_the_kinds_own_controller_gives_way_and_another_one_does_not(kind: JobKind) -> None:
     for before, after in ((kind.own_controller, MANAGED_BY), ("example.com/mine", "example.com/mine")):
         job = job_of(kind)

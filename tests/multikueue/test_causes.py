@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
-
 from controlplane.controllers.connectivity.events import ClusterForgotten
 from controlplane.controllers.multikueue.causes import CAUSES, may_cause
 from controlplane.controllers.multikueue.events import EVENTS, ConditionDecided, EffectFailed, WorkloadDecision
 from controlplane.controllers.multikueue.observations import Priority
 from tests.audit import ordeals, stories
 from tests.audit.script import Life, Script, at
+from tests.support.rows import each
 
 WORKERS = ("a", "b", "c")
 Story = Callable[[], Life]
@@ -162,9 +161,7 @@ TABLE: list[tuple[Story, str, str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("story", "decision", "reason", "cause", "room", "cluster"), TABLE, ids=[f"{row[1]}-{row[2]}" for row in TABLE]
-)
+@each(("story", "decision", "reason", "cause", "room", "cluster"), TABLE, ids=[f"{row[1]}-{row[2]}" for row in TABLE])
 def test_it_rests_on(story: Story, decision: str, reason: str, cause: str, room: str, cluster: str) -> None:
     log = story().script.recorded
     causes = [
@@ -181,7 +178,7 @@ def test_it_rests_on(story: Story, decision: str, reason: str, cause: str, room:
 EVERY: list[Story] = list(dict.fromkeys(row[0] for row in TABLE))
 
 
-@pytest.mark.parametrize("story", EVERY, ids=range(len(EVERY)))
+@each("story", EVERY, ids=range(len(EVERY)))
 def test_every_decision_of_a_story_has_a_cause_that_may_be_one(story: Story) -> None:
     life = story()
     for recorded in life.script.recorded:

@@ -25,6 +25,7 @@ from controlplane.kube.conditions import Condition
 from controlplane.tasks import end
 from tests.multikueue.active import CHECK_STREAM, CONNECTED, INSECURE, SECRET_MISSING, active, decided, reason
 from tests.multikueue.scene import START, Scene, stamp
+from tests.support.rows import each
 
 # --- MultiKueueCluster -----------------------------------------------------------------------------------------------
 
@@ -79,7 +80,7 @@ async def test_the_connection_of_a_cluster_that_was_made_again_is_made_again() -
     assert calls == ["set a", "remove a", "set a"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "message", "shown"),
     [
         ("BadKubeConfig", SECRET_MISSING, "BadKubeConfig"),

@@ -23,6 +23,7 @@ from controlplane.settings.scoring import Scoring as Rules
 from tests.multikueue.observed import metadata, sighting, workload
 from tests.multikueue.scene import NS, START, Scene
 from tests.multikueue.test_scoring import QUIET, said
+from tests.support.rows import each
 
 WATCHED = (WORKLOADS, JOBS, CLUSTER_QUEUES, LOCAL_QUEUES)
 POLICY: dict[str, Any] = {
@@ -75,7 +76,7 @@ SPOT_AND_MORE = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("requests", "found"),
     [
         (ONE_CPU, (100, "free in cq")),

@@ -16,6 +16,7 @@ from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
 from tests.multikueue.observed import HOME, PREBUILT, job, metadata, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
+from tests.support.rows import each
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ def test_kubectls_copy_of_the_object_is_not_kept() -> None:
     assert json.loads(body.text)["annotations"] == {"note": "y"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value", "same"),
     [
         ("priority", 9, True),
@@ -137,7 +138,7 @@ def test_a_job_of_the_user_keeps_what_decides() -> None:
     assert {body.ref for body in new.bodies} == {event.template, event.status}
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "finished", "inactive"),
     [
         ({}, False, True),
@@ -154,7 +155,7 @@ def test_when_a_job_is_finished_and_when_nothing_of_it_runs(status: Json, finish
     assert (event.finished, event.inactive) == (finished, inactive)
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "finished", "inactive"),
     [
         ({}, False, True),
@@ -266,7 +267,7 @@ def test_the_owner_is_named_by_annotation_then_controller_then_first_reference()
 # --- what is gone ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("cluster", "kind", "event", "stream"),
     [
         (HOME, kinds.WORKLOADS, observations.WorkloadGone, STREAM),

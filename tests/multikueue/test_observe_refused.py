@@ -23,6 +23,7 @@ from controlplane.kube.kinds import (
 from controlplane.log.event import NewEvent, canonical
 from tests.multikueue.observed import HOME, PREBUILT, job, metadata, observe, remote_job, sighting, workload
 from tests.multikueue.scene import NS, START, WL, Scene
+from tests.support.rows import each
 
 # --- what is refused -------------------------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ def bent(obj: Json, path: str, value: Any) -> Json:
     return obj
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value", "field"),
     [
         ("spec", "text", "spec"),
@@ -73,9 +74,9 @@ def test_a_workload_that_does_not_fit_is_refused_by_its_field(path: str, value: 
     assert body.text.encode() == canonical(obj)
 
 
-@pytest.mark.parametrize("cluster", [HOME, "a"])
-@pytest.mark.parametrize("kind", [JOBS, JOBSETS])
-@pytest.mark.parametrize(
+@each("cluster", [HOME, "a"])
+@each("kind", [JOBS, JOBSETS])
+@each(
     ("path", "value", "field"),
     [
         ("spec", ["x"], "spec"),
@@ -94,7 +95,7 @@ def test_a_job_that_does_not_fit_is_refused_by_its_field(
     assert event.field.endswith(field)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path", "value", "field"),
     [
         (ADMISSION_CHECKS, "spec.controllerName", 1, "spec.controllerName"),

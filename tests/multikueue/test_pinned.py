@@ -14,6 +14,7 @@ from controlplane.controllers.multikueue.events import (
 )
 from tests.multikueue.dispatched import LOST, ONE, THREE, TWO, only, restart, retry, settled
 from tests.multikueue.scene import STREAM, Scene
+from tests.support.rows import each
 
 
 def returning() -> Scene:
@@ -170,7 +171,7 @@ def test_a_winner_in_reach_is_not_released_while_the_creation_of_its_job_is_open
     assert "WinnerReleased a" in scene.names()
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "code", "error", "failures", "starts"),
     [
         ("at-least-once", 500, "InternalError", 1, False),

@@ -16,6 +16,7 @@ from controlplane.kube.kinds import EVENTS, JOBS, JOBSETS, WORKLOADS, Json, Obje
 from controlplane.log.event import canonical
 from tests.multikueue.rendered import GATES, ORIGIN, PREBUILT, TEMPLATE, body, request_of
 from tests.multikueue.scene import NS, STREAM, WL, Scene
+from tests.support.rows import each
 
 # --- clones ----------------------------------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ def test_the_clone_of_a_job() -> None:
     )
 
 
-@pytest.mark.parametrize("adapter", JOB_KINDS.values(), ids=JOB_KINDS)
+@each("adapter", JOB_KINDS.values(), ids=JOB_KINDS)
 def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(adapter: JobKind) -> None:
     spec = merged({"selector": {}, "template": {}}, adapter.delegated("kueue.x-k8s.io/multikueue"))
     spec = merged(spec, adapter.started())

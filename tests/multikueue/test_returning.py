@@ -20,6 +20,7 @@ from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.returning import RETRY, lost_and_requeued, reserved_again, retry_of
 from tests.multikueue.scene import START, STREAM, Scene, stamp
+from tests.support.rows import each
 
 # --- the grace -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ def test_a_running_copy_waits_for_quota_and_goes_when_none_comes() -> None:
     assert scene.names() == ["CopyJudged a", "Removal Job a"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("requeued", "reason", "seconds"),
     [
         (False, "PendingEvaluation", 60),  # Kueue's back-off: quota may come after it

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     EffectUnneeded,
@@ -20,9 +18,10 @@ from controlplane.kube.kinds import JOBSETS
 from controlplane.runtime.writes import Effect
 from tests.multikueue.dispatched import ONE, THREE, TWO, only, retry, settled
 from tests.multikueue.scene import JOB, NS, STREAM, Scene, stamp
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("local_suspended", "remote_suspended", "remote_finished", "copied"),
     [
         (False, False, False, True),
@@ -56,9 +55,9 @@ def test_a_suspended_job_is_marked_once_and_gets_the_status_when_it_is_started()
     assert only(scene.decide(), StatusRelayDecided).status == ONE
 
 
-@pytest.mark.parametrize("local_suspended", [False, True])
-@pytest.mark.parametrize("remote_suspended", [False, True])
-@pytest.mark.parametrize("remote_finished", [False, True])
+@each("local_suspended", [False, True])
+@each("remote_suspended", [False, True])
+@each("remote_finished", [False, True])
 def test_the_status_of_a_jobset_is_always_copied(
     local_suspended: bool, remote_suspended: bool, remote_finished: bool
 ) -> None:
@@ -187,7 +186,7 @@ def test_a_status_equal_to_the_one_of_an_attempt_before_is_written_again() -> No
     assert only(scene.decide(), StatusRelayDecided).status == ONE
 
 
-@pytest.mark.parametrize(("retries", "seconds"), [(0, 0), (1, 2), (2, 4), (5, 32), (8, 256), (9, 300), (40, 300)])
+@each(("retries", "seconds"), [(0, 0), (1, 2), (2, 4), (5, 32), (8, 256), (9, 300), (40, 300)])
 def test_a_workload_that_comes_back_again_and_again_waits_longer(retries: int, seconds: int) -> None:
     scene = settled().workload(retry_count=retries).clone("a", {"Evicted": True})
     assert retry(scene.decide()).requeue_after_seconds == seconds

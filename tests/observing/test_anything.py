@@ -33,6 +33,7 @@ from controlplane.runtime.router import ControllerRouter
 from controlplane.settings import Settings
 from tests.observing.objects import samples
 from tests.support.deep import examples
+from tests.support.rows import each
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES = samples()
@@ -192,7 +193,7 @@ def test_whatever_is_an_item_is_a_change_or_poison(item: Any) -> None:
     assert isinstance(of_item(kube.JOBS, orjson.loads(msgspec.json.encode(item))), Change | Poison)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "value"),
     [
         (("status",), nested(120)),
@@ -201,7 +202,7 @@ def test_whatever_is_an_item_is_a_change_or_poison(item: Any) -> None:
         (("status", "conditions"), [[]]),
     ],
 )
-@pytest.mark.parametrize("cluster", [MANAGEMENT, "w1"])
+@each("cluster", [MANAGEMENT, "w1"])
 def test_what_cannot_be_read_is_refused_and_recorded(cluster: str, path: tuple[Any, ...], value: Any) -> None:
     change = line_of(kube.WORKLOADS, spoiled(kube.WORKLOADS, path, value))
     assert isinstance(change, Change)

@@ -22,7 +22,7 @@ from tests.support.deep import deep_after
 
 STATEFUL_SET, GROUPS = set_scene.STATEFUL_SET, set_scene.GROUPS
 TRAIN, SPARK = JOB_KINDS["trainer.kubeflow.org/trainjob"], JOB_KINDS["sparkoperator.k8s.io/sparkapplication"]
-sets = pytest.mark.parametrize("kind", deep_after(1, [STATEFUL_SET, GROUPS]), ids=["StatefulSet", "LeaderWorkerSet"])
+sets = pytest.mark.parametrize("kind", deep_after(1, [STATEFUL_SET, GROUPS], ids=["StatefulSet", "LeaderWorkerSet"]))
 
 
 def builtin(*kinds: JobKind) -> Settings:

@@ -23,6 +23,7 @@ from controlplane.controllers.podgroups.phases import ClusterCapacity, GroupClai
 from controlplane.kube.quantities import NANO
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange
+from tests.support.rows import each
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -41,7 +42,7 @@ def cpus(room: ClusterCapacity) -> tuple[float, float]:
     return room.total.get("cpu", 0) / NANO, room.used.get("cpu", 0) / NANO
 
 
-@pytest.mark.parametrize(
+@each(
     ("nodes", "pods", "expected"),
     [
         ([node()], [], (10, 0)),

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
@@ -34,6 +32,7 @@ from tests.podgroups.scenes import NS, manifest, pod_manifest, ref
 from tests.podgroups.stage import KINDS, Stage
 from tests.podgroups.test_capacity import node, pod
 from tests.podgroups.test_fleet import DEPLOYMENT, GROUP, NEW_RS, RS, WIDGET, config_map, sized
+from tests.support.rows import each
 
 R = PodGroupReason
 NIGHTLY = ref("CronJob", "nightly")
@@ -285,7 +284,7 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
+@each(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Story]) -> None:
     told = story().noise().settled(minutes=2)
     expected = told.cause_at

@@ -15,6 +15,7 @@ from controlplane.controllers.podgroups.dry_run import Pretended, dry_run, selec
 from controlplane.controllers.podgroups.rules import DEFAULT_DOCUMENT, Rules, RulesInvalid, read_text
 from controlplane.kube.kinds import Json
 from tests.podgroups.scenes import DEFAULT, manifest, pod_manifest, ref, rules
+from tests.support.rows import each
 
 RS, OTHER_RS, DEPLOYMENT, JOB = (
     ref("ReplicaSet", "web-1"),
@@ -118,7 +119,7 @@ def test_another_uid_is_another_object() -> None:
     assert line["warnings"][0].startswith("OwnerReplaced")
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "action", "outcome"),
     [
         ("forbidden", "create", "Forbidden"),
@@ -126,7 +127,7 @@ def test_another_uid_is_another_object() -> None:
         ("unavailable", "retry", "Unavailable"),
     ],
 )
-@pytest.mark.parametrize("spelled", ["ReplicaSet.apps", "replicasets.apps", "replicaset.apps/web-1"])
+@each("spelled", ["ReplicaSet.apps", "replicasets.apps", "replicaset.apps/web-1"])
 def test_pretended_answers(field: str, action: str, outcome: str, spelled: str) -> None:
     line = only(pod_manifest(RS), *WEB, pretended=Pretended(**{field: (selector(spelled),)}))
     assert (line["action"], line["reads"][0]["outcome"]) == (action, outcome)
@@ -217,7 +218,7 @@ BAD: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "told"), BAD, ids=[told for _, told in BAD])
+@each(("bad", "told"), BAD, ids=[told for _, told in BAD])
 def test_objects_that_do_not_fit_are_named_and_the_rest_goes_on(bad: Json, told: str) -> None:
     lines, problems = run(bad, pod_manifest(RS, "good"), *WEB)
     assert [line["pod"] for line in lines] == ["good"]

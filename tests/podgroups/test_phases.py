@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from controlplane.kube.kinds import Json, meta
 from controlplane.kube.quantities import nanos
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
+from tests.support.rows import each
 
 JOB = ref("StatefulSet", "db")
 GROUP = "podgroup-uid-db"
@@ -41,7 +41,7 @@ TABLE: list[tuple[Phase, Counts, int, Phase]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "counts", "min_member", "after"), TABLE)
+@each(("before", "counts", "min_member", "after"), TABLE)
 def test_the_table(before: Phase, counts: Counts, min_member: int, after: Phase) -> None:
     assert phases.phase_after(before, counts, min_member) == after
 
@@ -75,7 +75,7 @@ def claim(phase: Phase, live: int = 2, **more: object) -> GroupClaim:
     return GroupClaim(phase=phase, live=live, min_member=2, min_resources={"cpu": 10}, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "reserved"),
     [
         (claim("Pending"), {}),
@@ -91,7 +91,7 @@ def test_reservations(one: GroupClaim, reserved: dict[str, int]) -> None:
     assert phases.reserved_by(one) == reserved
 
 
-@pytest.mark.parametrize(
+@each(
     ("room", "reserved", "factor", "fits"),
     [
         (ClusterCapacity(total={"cpu": 10}), {}, 1.0, True),

@@ -20,6 +20,7 @@ from controlplane.controllers.podgroups.rules import (
     read_text,
 )
 from tests.podgroups.scenes import ref
+from tests.support.rows import each
 
 DEPLOYMENT = {"apiversion": "apps/v1", "kind": "deployment"}
 
@@ -42,7 +43,7 @@ def test_the_sample() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "entry",
     [
         {"apiversion": "apps/v1", "kind": "deployment"},
@@ -50,7 +51,7 @@ def test_the_sample() -> None:
         {"APIVERSION": "apps/v1", "Kind": "Deployment", "Adjust-Level": None},
     ],
 )
-@pytest.mark.parametrize("key", ["podgroup-level-rules", "podgroupLevel"])
+@each("key", ["podgroup-level-rules", "podgroupLevel"])
 def test_spellings_of_keys_and_kinds(key: str, entry: dict[str, object]) -> None:
     found = read_document({key: [entry]})
     rule = found.match(ref("Deployment", "web"))
@@ -82,7 +83,7 @@ def test_identical_entries_are_one() -> None:
     assert len(read_document({"podgroup-level-rules": twice}).entries) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "told"),
     [
         ({"kind": "job"}, "entry 1: apiversion: is missing; write the kind's group and version"),
@@ -132,7 +133,7 @@ def test_every_complaint_is_told_and_nothing_is_applied_by_halves() -> None:
     assert [told.partition(":")[0] for told in refusal({"podgroupLevel": bad})] == ["entry 2", "entry 3", "entry 4"]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "podgroup-level-rules: [",

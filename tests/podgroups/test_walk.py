@@ -9,6 +9,7 @@ from controlplane.controllers.podgroups.ownership import Outcome, OwnerAnswer, R
 from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
 from controlplane.controllers.podgroups.rules import Rules
 from tests.podgroups.scenes import DEFAULT, NS, chain_of, found, knowing, pod, ref, rules
+from tests.support.rows import each
 
 RS, DEPLOYMENT, JOB, CRON = ref("ReplicaSet", "web-1"), ref("Deployment", "web"), ref("Job", "j"), ref("CronJob", "c")
 WORKFLOW, WIDGET, TOP = ref("Workflow", "wf"), ref("Widget", "w"), ref("Widget", "top")
@@ -71,7 +72,7 @@ CHAINS: list[tuple[str, Rules, tuple[OwnerReference, ...], OwnerReference, Owner
 ]
 
 
-@pytest.mark.parametrize(("what", "known_rules", "owners", "owner", "matched"), CHAINS, ids=[one[0] for one in CHAINS])
+@each(("what", "known_rules", "owners", "owner", "matched"), CHAINS, ids=[one[0] for one in CHAINS])
 def test_who_owns_the_group(
     what: str,
     known_rules: Rules,
@@ -103,7 +104,7 @@ def test_the_matched_object_need_not_be_read(outcome: Outcome, said: list[Oddity
     assert (step.owner, step.min_member, oddities(step)) == (DEPLOYMENT, 4, said)
 
 
-@pytest.mark.parametrize(
+@each(
     ("outcome", "oddity"),
     [
         ("NotFound", Oddity.OWNER_NOT_FOUND),
@@ -112,7 +113,7 @@ def test_the_matched_object_need_not_be_read(outcome: Outcome, said: list[Oddity
         ("NotServed", Oddity.OWNER_NOT_SERVED),
     ],
 )
-@pytest.mark.parametrize("broken", [0, 1])
+@each("broken", [0, 1])
 def test_unreadable_owners_give_the_first_owner(outcome: Outcome, oddity: Oddity, broken: int) -> None:
     owners = [WIDGET, TOP]
     answers = [(WIDGET, found(WIDGET, TOP)), (TOP, found(TOP, WORKFLOW))]
@@ -199,7 +200,7 @@ MEMBERS: list[tuple[dict[str, str], int, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("notes", "members", "warned"), MEMBERS)
+@each(("notes", "members", "warned"), MEMBERS)
 def test_min_member(notes: dict[str, str], members: int, warned: bool) -> None:
     step = resolution(resolve(pod(RS), DEFAULT, chain_of(RS, DEPLOYMENT, min_members=notes)))
     assert step.min_member == members

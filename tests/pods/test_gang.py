@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from controlplane.kube import pod_groups as gangs
 from controlplane.kube.pod_groups import EMPTY, GangDefaults, GangProgress, GangWait, Go, GroupSpec, Member
+from tests.support.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = GangDefaults()
@@ -35,7 +36,7 @@ def waiting(count: int, members: int, wanted: GroupSpec) -> GangProgress:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("wanted", "found", "reason"),
     [
         (None, of("Pending"), "GroupMissing"),
@@ -164,7 +165,7 @@ def test_of_a_quorum_that_was_let_go_the_failure_of_one_turns_back_who_is_not_on
     assert found.failures == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("stages", "wanted", "victims"),
     [
         (["Assigned"] * 4, ["m0"], {"m0"}),

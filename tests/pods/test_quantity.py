@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.kube.quantities import MOST, milli, nanos, spell, units
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "millis"),
     [
         ("1", 1000),
@@ -39,9 +40,7 @@ def test_thousandths(text: str | float, millis: int) -> None:
     assert milli(text) == millis
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1", 1), ("1m", 1), ("1001m", 2), ("0.1Ki", 103), ("200Mi", 209_715_200), ("1e-30", 1)]
-)
+@each(("text", "value"), [("1", 1), ("1m", 1), ("1001m", 2), ("0.1Ki", 103), ("200Mi", 209_715_200), ("1e-30", 1)])
 def test_whole_units_are_rounded_up(text: str, value: int) -> None:
     assert units(text) == value
 
@@ -51,7 +50,7 @@ def test_what_is_too_large_is_capped(text: str) -> None:
     assert units(text) == MOST
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["", "many", "1.2.3", "Gi", "5X", " 1", "1 ", "1_000", "0x10", "inf", "nan", "1ki", "--1", "٣", True, None]
 )
 def test_what_is_no_quantity(text: str) -> None:
@@ -59,7 +58,7 @@ def test_what_is_no_quantity(text: str) -> None:
         milli(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "millis", "text"),
     [
         ("cpu", 1500, "1500m"),

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import effective, in_thousandths, scheduled
+from tests.support.rows import each
 
 
 def container(restart: str = "", name: str = "c", **requests: str) -> Json:
@@ -13,7 +14,7 @@ def container(restart: str = "", name: str = "c", **requests: str) -> Json:
     return made | ({"restartPolicy": restart} if restart else {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "cpu"),
     [
         ({"containers": [container(cpu="1"), container(cpu="500m")]}, 1500),
@@ -55,7 +56,7 @@ def test_the_sum_is_rounded_once() -> None:
     assert scheduled(spec)[0] == {"memory": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "cpu", "memory"),
     [
         ({"containers": [container()]}, 100, 200 * 2**20),

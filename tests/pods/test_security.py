@@ -10,6 +10,7 @@ import pytest
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_security import forbidden_by_baseline, forbidden_by_restricted
+from tests.support.rows import each
 
 GOOD: Json = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -106,7 +107,7 @@ RESTRICTED: dict[str, tuple[str, tuple[Any, ...], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "allowed", "not_allowed"), BASELINE.values(), ids=BASELINE.keys())
+@each(("path", "allowed", "not_allowed"), BASELINE.values(), ids=BASELINE.keys())
 def test_a_control_of_baseline(path: str, allowed: tuple[Any, ...], not_allowed: tuple[Any, ...]) -> None:
     for value in allowed:
         assert forbidden_by_baseline({}, with_(PLAIN, path, value)) == []
@@ -116,7 +117,7 @@ def test_a_control_of_baseline(path: str, allowed: tuple[Any, ...], not_allowed:
         assert found[0].startswith("spec.containers[c]." if path.startswith("c.") else "spec.")
 
 
-@pytest.mark.parametrize(("path", "allowed", "not_allowed"), RESTRICTED.values(), ids=RESTRICTED.keys())
+@each(("path", "allowed", "not_allowed"), RESTRICTED.values(), ids=RESTRICTED.keys())
 def test_a_control_of_restricted(path: str, allowed: tuple[Any, ...], not_allowed: tuple[Any, ...]) -> None:
     for value in allowed:
         assert forbidden_by_restricted(with_(GOOD, path, value)) == []
@@ -158,7 +159,7 @@ def test_what_only_linux_knows_is_not_asked_of_windows() -> None:
     assert forbidden_by_restricted({**PLAIN, "os": {"name": "windows"}}) != []
 
 
-@pytest.mark.parametrize(
+@each(
     "spec",
     [
         {"containers": "c"},

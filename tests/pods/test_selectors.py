@@ -19,6 +19,7 @@ from controlplane.kube.selectors import (
     of_set,
     parse_selector,
 )
+from tests.support.rows import each
 
 LABELS = {"app": "web", "tier": "front", "size": "5"}
 
@@ -27,7 +28,7 @@ def expression(key: str, operator: str, *values: str) -> Json:
     return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "matches"),
     [
         (expression("app", "In", "web", "db"), True),
@@ -47,7 +48,7 @@ def test_operators(asked: Json, matches: bool) -> None:
     assert node_terms([{"matchExpressions": [asked]}])[0].matches(LABELS, "n") is matches
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "matches"),
     [
         (expression("size", "Gt", "4"), True),
@@ -82,7 +83,7 @@ def test_all_requirements_must_hold() -> None:
     assert selector.matches(LABELS | {"tier": "back"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "field"),
     [
         ({"matchExpressions": [expression("a", "In")]}, "s.matchExpressions[0].values"),
@@ -108,7 +109,7 @@ def test_a_selector_that_the_api_refuses_is_named(selector: Json, field: str) ->
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "name", "matches"),
     [
         ([expression("metadata.name", "In", "n1")], "n1", True),
@@ -142,7 +143,7 @@ def test_a_map_selects_what_contains_it(wanted: dict[str, str], labels: dict[str
     assert label_selector({"matchLabels": wanted}).matches(labels) is contained
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "matches"),
     [
         ("", True),
@@ -167,7 +168,7 @@ def test_a_selector_as_text(text: str, matches: bool) -> None:
     assert parse_selector(text).matches(LABELS) is matches
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["app=web,", ",", "app in web", "app=(web)", "=web", "app>x", "a b", "-x=1", "app in ()x", "!", "app=web tier=x"],
 )

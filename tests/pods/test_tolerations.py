@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import PREFER_NO_SCHEDULE, Taint, taints, tolerations, untolerated
+from tests.support.rows import each
 
 TAINT = Taint("gpu", "a100", "NoSchedule")
 
 
-@pytest.mark.parametrize(
+@each(
     ("toleration", "tolerates"),
     [
         ({"operator": "Exists"}, True),

@@ -15,16 +15,15 @@ import gzip
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.quota.device_answers import answer, of_kueue
 from tests.quota.device_questions import question
+from tests.support.rows import each
 
 ANSWERS = json.loads(gzip.decompress((Path(__file__).parent / "data/kueue-devices-answers.json.gz").read_bytes()))
 AT_ONCE = 100
 
 
-@pytest.mark.parametrize("start", range(0, len(ANSWERS), AT_ONCE))
+@each("start", range(0, len(ANSWERS), AT_ONCE))
 def test_answers_are_those_of_kueue(start: int) -> None:
     differ = {
         seed: found

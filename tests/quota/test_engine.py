@@ -23,9 +23,10 @@ from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration
 from tests.quota.engine_objects import cluster_queue, fleet, group, info, pod, workload
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "quantity", "amount"),
     [
         ("cpu", "1500m", 1500),
@@ -50,7 +51,7 @@ def test_what_is_unlimited_stays_so() -> None:
     assert sub(5, UNLIMITED) == -(2**63)
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource", "amount", "text"),
     [
         ("cpu", 1500, "1500m"),
@@ -77,7 +78,7 @@ def test_resources_are_in_the_order_of_their_hashes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "field"),
     [
         ({"cohortName": 3}, "spec.cohortName"),

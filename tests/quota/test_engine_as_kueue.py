@@ -26,6 +26,7 @@ from tests.quota.fleets import question
 from tests.quota.recorded import RecordedAnswers, as_json
 from tests.support import folded
 from tests.support.deep import deep_after, examples
+from tests.support.rows import each
 
 RECORDED = RecordedAnswers("kueue")
 QUESTIONS = RECORDED.questions
@@ -39,7 +40,7 @@ ABOVE_QUOTA = {519, 1250, 6677, 7237, 8328, 17046, 19726}
 others. Here it waits for the next cycle (`cycle._Cycle._fits_now`)."""
 
 
-@pytest.mark.parametrize("seed", sorted(map(int, RECORDED.full)))
+@each("seed", sorted(map(int, RECORDED.full)))
 def test_answers_that_were_recorded_in_full(seed: int) -> None:
     found, wanted = as_json(answer(question(seed))), RECORDED.full[str(seed)]
     for part in wanted:

@@ -15,6 +15,7 @@ from controlplane.kube import kinds
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import NewEvent
 from tests.quota.scene import CONFIG, LOCAL, NS, QUEUE, WORKER, Scene, group, resource
+from tests.support.rows import each
 
 AUTOMATED = ("True", "QuotaAutomated", "ClusterQueue quota is automatically managed based on MultiKueue workers.")
 NOT_REQUESTED = ("False", "NotRequested", "MultiKueue manager quota automation has not been requested.")
@@ -297,7 +298,7 @@ def test_what_says_nothing_new_is_not_recorded() -> None:
 # --- the sum ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("local_queues", "queues", "share"),
     [
         ({}, {QUEUE: {"cpu": ["1"]}}, {}),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-import pytest
-
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.engine.parse_workloads import workload
 from controlplane.controllers.quota.engine.pending import order_of
@@ -13,6 +11,7 @@ from controlplane.kube.conditions import REMOTE_LOST
 from controlplane.kube.kinds import Json
 from tests.quota.admission.checks import answer, checked
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 LOST = f'Evicted due to AdmissionCheck in Retry state: "multikueue" ({REMOTE_LOST})'
 GONE = 'Evicted due to AdmissionCheck in Retry state: "multikueue" (Workload evicted on worker cluster: "a")'
@@ -83,7 +82,7 @@ CASES: dict[str, tuple[list[Json], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_the_order(case: str) -> None:
     objects, longest_run, timestamp = CASES[case]
     for order, expected in (("LongestRun", longest_run), ("Timestamp", timestamp)):

@@ -13,6 +13,7 @@ from controlplane.controllers.quota.admission.hosting import resource_rules
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.settings.load import resolve
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 GPU, CORES, CREDITS = "nvidia.com/gpu", "nvidia.com/gpucores", "example.com/credits"
 
@@ -21,7 +22,7 @@ def made(multiply_by: str = "", *, replaces: bool = False, **outputs: Fraction |
     return ResourceTransformation({name: Fraction(one) for name, one in outputs.items()}, replaces, multiply_by)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rules", "asked", "counts"),
     [
         (ResourceRules(), {"cpu": 1}, {"cpu": 1}),

@@ -25,6 +25,7 @@ from tests.quota.answers import digest
 from tests.quota.recorded import RecordedAnswers, as_json
 from tests.quota.slice_fleets import answer, of_kueue, question
 from tests.support.deep import deep_after
+from tests.support.rows import each
 
 RECORDED = RecordedAnswers("kueue-slices")
 QUESTIONS = RECORDED.questions
@@ -44,7 +45,7 @@ OTHERWISE = frozenset({195, 1875})
 one cycle, old slices among them."""
 
 
-@pytest.mark.parametrize("seed", sorted(map(int, RECORDED.full)))
+@each("seed", sorted(map(int, RECORDED.full)))
 def test_answers_that_were_recorded_in_full(seed: int) -> None:
     wanted = of_kueue(RECORDED.full[str(seed)])
     assert RECORDED.expected(seed) == {digest(wanted)}
@@ -58,7 +59,7 @@ def test_answers_of_which_a_digest_was_recorded(start: int) -> None:
     assert differ == (COUNTED_AS_GONE | OTHERWISE) & set(seeds)
 
 
-@pytest.mark.parametrize("seed", sorted(COUNTED_AS_GONE))
+@each("seed", sorted(COUNTED_AS_GONE))
 def test_where_kueue_counts_an_old_slice_as_gone_so_does_the_engine_if_it_is_told_to(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

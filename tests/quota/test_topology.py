@@ -34,6 +34,7 @@ from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration
 from controlplane.kube.topologies import HOSTNAME
+from tests.support.rows import each
 
 BLOCK, RACK = "block", "rack"
 NODES = {"b1-r1": (2, 1), "b1-r2": (4,), "b2-r1": (3, 3)}
@@ -62,7 +63,7 @@ def placed(of: TopologyFleet, request: PlacementRequest, leader: PlacementReques
     return {",".join(values): pods for values, pods in found["main"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "asked", "wanted"),
     [
         (2, {"required": RACK}, {"b1-r1-n0": 2}),
@@ -89,7 +90,7 @@ def test_pods_are_placed_as_close_as_asked(count: int, asked: dict[str, Any], wa
     assert placed(fleet(), asks(count, **asked)) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "asked", "told"),
     [
         (7, {"required": RACK}, 'topology "default" allows to fit only 6 out of 7 pod(s)'),

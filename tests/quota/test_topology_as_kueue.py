@@ -24,6 +24,7 @@ from tests.quota.recorded import RecordedAnswers, as_json
 from tests.quota.topology_answers import answer
 from tests.quota.topology_fleets import question
 from tests.support.deep import deep_after
+from tests.support.rows import each
 
 RECORDED = RecordedAnswers("kueue-topology")
 QUESTIONS = RECORDED.questions
@@ -139,7 +140,7 @@ UNEXPLAINED = {3166, 4271}
 KNOWN = SHARED | ORDER | TOGETHER | PODS_OF_A_NODE | UNEXPLAINED
 
 
-@pytest.mark.parametrize("seed", sorted(set(map(int, RECORDED.full)) - KNOWN))
+@each("seed", sorted(set(map(int, RECORDED.full)) - KNOWN))
 def test_answers_that_were_recorded_in_full(seed: int) -> None:
     found, wanted = as_json(answer(question(seed))), RECORDED.full[str(seed)]
     assert found["cycles"] == wanted["cycles"]

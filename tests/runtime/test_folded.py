@@ -33,6 +33,7 @@ from tests.quota.scene import Scene as QuotaScene
 from tests.support import folded
 from tests.support.deep import deep_after, examples
 from tests.support.played import log_of
+from tests.support.rows import each
 
 LOGS = sorted(file.stem for file in FOLDER.glob("*.jsonl") if folded.kept(host_of(file.stem)))
 
@@ -184,7 +185,7 @@ def kept(value: Any) -> Any:
     return folded.copied(part, Part(2)).seen["it"]
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         None,
@@ -257,7 +258,7 @@ def test_another_shape_is_refused() -> None:
         check(Part(1), {"seen": {}, "more": 1})
 
 
-@pytest.mark.parametrize(
+@each(
     "record",
     [
         b"\xc1",

@@ -15,6 +15,7 @@ from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import PodMisfit
 from tests.scheduler.objects import a_pod, node, pod
 from tests.scheduler.test_preemption import running
+from tests.support.rows import each
 
 DRIVER = "disks.example.com"
 
@@ -70,7 +71,7 @@ ISCSI = {"iqn": "iqn.1", "targetPortal": "1.1.1.1", "lun": 0}
 RBD = {"monitors": ["a", "b"], "pool": "rbd", "image": "i"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("mine", "theirs", "conflict"),
     [
         ({"gcePersistentDisk": GCE}, {"gcePersistentDisk": GCE}, True),

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.scheduling.binding.pod_scheduling import Evictions, OwnPods, StreamController
 from controlplane.controllers.scheduling.binding.protocol import Plain
 from controlplane.controllers.scheduling.causes import CAUSES, may_cause
@@ -44,6 +42,7 @@ from controlplane.runtime.facets import ANY
 from tests.scheduling.bench import Bench, ready
 from tests.scheduling.test_quorums import CONFIG as GANGS
 from tests.scheduling.test_quorums import come, gang, run
+from tests.support.rows import each
 
 R = SchedulingReason
 POD, VICTIM, GANG = "pod/team/web", "victim/team/web", "gang/team/web"
@@ -339,7 +338,7 @@ ACROSS: list[tuple[type[Event], str, Callable[[], tuple[Bench, int]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), ACROSS, ids=[row[2].__name__[1:] for row in ACROSS])
+@each(("decision", "reason", "story"), ACROSS, ids=[row[2].__name__[1:] for row in ACROSS])
 def test_it_rests_on_other_objects(decision: type[Event], reason: str, story: Callable[[], tuple[Bench, int]]) -> None:
     bench, expected = story()
     found = [one for one in bench.log if type(one.event) is decision and getattr(one.event, "reason", "") == reason]
@@ -352,7 +351,7 @@ def test_it_rests_on_other_objects(decision: type[Event], reason: str, story: Ca
             assert may_cause(bench.log[one.caused_by - 1].stream, one.stream), listed
 
 
-@pytest.mark.parametrize(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
+@each(("decision", "reason", "story"), TABLE, ids=[f"{row[0].__name__}-{row[1]}" for row in TABLE])
 def test_it_rests_on(decision: type[Event], reason: str, story: Callable[[], Told]) -> None:
     told = story().noise().settle()
     found = [

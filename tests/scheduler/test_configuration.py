@@ -17,6 +17,7 @@ from controlplane.controllers.scheduling.plugins.node_basics import NodeName
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube.kinds import Json
+from tests.support.rows import each
 
 
 class Mine(FilterPlugin, ScorePlugin):
@@ -113,7 +114,7 @@ def args(plugin: str, **given: Any) -> Json:
 HERE = "profiles[0].pluginConfig[0].args"
 
 
-@pytest.mark.parametrize(
+@each(
     ("configuration", "problem"),
     [
         ({"apiVersion": "v2"}, "apiVersion: 'v2' is not kubescheduler.config.k8s.io/v1"),

@@ -23,6 +23,7 @@ from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import ZONE, a_node, a_pod
+from tests.support.rows import each
 
 FRAMEWORK = default_framework()
 
@@ -76,7 +77,7 @@ def test_nodes_that_prefilter_leaves_out_are_not_asked() -> None:
     assert [found.statuses.of(row) for row in range(3)] == [left_out, SUCCESS, left_out]
 
 
-@pytest.mark.parametrize(
+@each(
     ("nodes", "percentage", "enough"),
     [
         (99, 5, 99),

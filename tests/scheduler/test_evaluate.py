@@ -20,6 +20,7 @@ from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, constraint, node, pod
 from tests.scheduler.scenarios import scenarios
 from tests.support.deep import examples
+from tests.support.rows import each
 
 CODES = {"Success", "Unschedulable", "UnschedulableAndUnresolvable", "Skip", "Error"}
 TAINTED = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
@@ -116,7 +117,7 @@ def test_an_error_ends_the_cycle() -> None:
     assert found["preemption"] == {"candidates": {}, "chosen": []}
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "error"),
     [
         ({"pod": None}, "pod: a line needs the pod"),
@@ -161,7 +162,7 @@ def test_a_bad_line_names_its_field_and_the_others_go_on(more: Json, error: str)
     assert "error" not in second
 
 
-@pytest.mark.parametrize("text", ["{", "nope", "[]", "1", "null", '{"id": 7}'])
+@each("text", ["{", "nope", "[]", "1", "null", '{"id": 7}'])
 def test_what_is_no_question(text: str) -> None:
     code, lines = run(text, line())
     assert code == 1
@@ -169,7 +170,7 @@ def test_what_is_no_question(text: str) -> None:
     assert json.loads(lines[1])["id"] == "one"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "ident", "error"),
     [
         (b'{"id": "a", "pod": {', "a", "line 4: not JSON: Input data was truncated"),

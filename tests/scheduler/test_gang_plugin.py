@@ -24,6 +24,7 @@ from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.pod_groups import GROUP_NAME
 from tests.scheduler.objects import node, pod
+from tests.support.rows import each
 
 ENABLED = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}}
 
@@ -73,7 +74,7 @@ def test_beside_priority_sort_it_is_refused() -> None:
     assert problems(both) == ["profiles[0].plugins.queueSort: exactly one plugin is needed"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "field"),
     [
         ({"scheduleTimeoutSeconds": 0}, "scheduleTimeoutSeconds"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent, Hint, Hints, always
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from tests.scheduler.test_queue import node, pod
+from tests.support.rows import each
 
 HINTS = Hints()
 ZONE = "topology.kubernetes.io/zone"
@@ -112,7 +111,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("plugin", "refused", "event", "helps"), CASES)
+@each(("plugin", "refused", "event", "helps"), CASES)
 def test_what_helps_against_whom(plugin: str, refused: Pod, event: ClusterEvent, helps: bool) -> None:
     plugins = frozenset({plugin})
     assert (HINTS.concern(plugins, event) and HINTS.may_help(plugins, event, refused)) is helps

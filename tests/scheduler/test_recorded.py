@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.scheduling.cycle import schedule
 from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.lines import said
@@ -26,6 +24,7 @@ from tests.scheduler.generated import scenario, scenarios
 from tests.scheduler.generated_attachments import scenarios as attachments
 from tests.scheduler.generated_devices import scenarios as devices
 from tests.scheduler.recorded import PLUGINS, shortened
+from tests.support.rows import each
 
 DATA = Path(__file__).parent / "data"
 RECORDED = [json.loads(line) for line in (DATA / "recorded.jsonl").read_text().splitlines()]
@@ -41,13 +40,13 @@ def asked(line: Json) -> Json:
     return found
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=[str(one["line"]["id"]) for one in RECORDED])
+@each("recorded", RECORDED, ids=[str(one["line"]["id"]) for one in RECORDED])
 def test_what_the_real_plugins_answered(recorded: Json) -> None:
     found = shortened(asked(recorded["line"]))
     assert found == {"id": recorded["line"]["id"], **recorded["answer"]}
 
 
-@pytest.mark.parametrize("recorded", ATTACHING, ids=[str(one["line"]["id"]) for one in ATTACHING])
+@each("recorded", ATTACHING, ids=[str(one["line"]["id"]) for one in ATTACHING])
 def test_what_the_real_plugins_answered_about_attaching(recorded: Json) -> None:
     found = shortened(asked(recorded["line"]), ATTACH)
     assert found == {"id": recorded["line"]["id"], **recorded["answer"]}
@@ -68,7 +67,7 @@ def test_the_lines_about_attaching_know_every_answer() -> None:
     assert any(one["line"].get("simulate") for one in ATTACHING)
 
 
-@pytest.mark.parametrize("recorded", DEVICES, ids=[str(one["line"]["id"]) for one in DEVICES])
+@each("recorded", DEVICES, ids=[str(one["line"]["id"]) for one in DEVICES])
 def test_what_the_real_plugin_answered_about_devices(recorded: Json) -> None:
     answered, plugin = asked(recorded["line"]), "DynamicResources"
     allocations = {node: here for node, here in answered["perPlugin"][plugin].pop("allocations", {}).items() if here}
@@ -99,9 +98,7 @@ def test_the_lines_about_devices_know_every_answer() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "line", [*attachments(7_500_000, 60), *devices(8_500_000, 60)], ids=lambda line: str(line["id"])
-)
+@each("line", [*attachments(7_500_000, 60), *devices(8_500_000, 60)], ids=lambda line: str(line["id"]))
 def test_generated_lines_about_attaching_and_devices_are_answered(line: Json) -> None:
     assert "error" not in asked(line)
 
@@ -143,9 +140,7 @@ def _no_skip(found: Json) -> None:
     found["perPlugin"]["NodePorts"]["preFilter"]["code"] = "Success"
 
 
-@pytest.mark.parametrize(
-    "change", [_first_score, _another_reason, _another_code, _another_victim, _none_chosen, _no_skip]
-)
+@each("change", [_first_score, _another_reason, _another_code, _another_victim, _none_chosen, _no_skip])
 def test_in_short_nothing_is_lost_that_counts(change: Callable[[Any], None]) -> None:
     full = {"cpu": "4"}
     container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
@@ -166,7 +161,7 @@ def test_a_seed_is_a_line() -> None:
     assert scenario(7) != scenario(8)
 
 
-@pytest.mark.parametrize("line", list(scenarios(4_000_000, 60)), ids=lambda line: str(line["id"]))
+@each("line", list(scenarios(4_000_000, 60)), ids=lambda line: str(line["id"]))
 def test_generated_lines_are_the_same_in_both_forms(line: Json) -> None:
     assert "error" not in asked(line)
     question = read(line)

@@ -10,6 +10,7 @@ from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE, node, pod, term
+from tests.support.rows import each
 
 MI = 2**20
 
@@ -28,7 +29,7 @@ FIT = "NodeResourcesFit"
 HOPELESS, TIGHT, FINE = "UnschedulableAndUnresolvable", "Unschedulable", "Success"
 
 
-@pytest.mark.parametrize(
+@each(
     ("requests", "room", "code", "reasons"),
     [
         ({"cpu": "1"}, {}, FINE, []),
@@ -57,7 +58,7 @@ def test_a_node_that_names_no_pods_takes_none() -> None:
     assert of(ask(FIT, pod("new"), [bare])) == (TIGHT, ["Too many pods"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("plugin", "requests", "score"),
     [
         # 4 cpu and 8 GiB with 2 cpu and 2 GiB taken.
@@ -92,7 +93,7 @@ def test_scalar_resources_score_only_for_pods_that_ask_for_them() -> None:
     assert ask(FIT, pod("new", requests={"cpu": "2"}), [room], fitResources=weights)["score"]["n"][0] == 50
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "cpu", "score"),
     [
         ([(0, 0), (100, 10)], "1", 25),
@@ -150,7 +151,7 @@ def name_is(*names: str) -> Json:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "pre", "code"),
     [
         ({}, "Skip", None),
@@ -270,7 +271,7 @@ def test_anti_affinity_of_either_side() -> None:
     assert of(ask("InterPodAffinity", pod("new", {"app": "a"}), nodes, [hostile]), "a") == (TIGHT, told)
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "code"),
     [
         ({}, HOPELESS),

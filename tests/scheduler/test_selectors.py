@@ -12,6 +12,7 @@ from controlplane.kube.devices.selectors import Amount, Selected, SelectorError,
 from controlplane.kube.devices.syntax import LONGEST, UnknownExpression
 from controlplane.kube.devices.versions import Version
 from tests.scheduler.generated_selectors import expression
+from tests.support.rows import each
 
 DOMAIN = 'device.attributes["gpu.example.com"]'
 DEVICE = Selected(
@@ -96,19 +97,19 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "answer"), ANSWERS)
+@each(("text", "answer"), ANSWERS)
 def test_what_an_expression_answers(text: str, answer: bool) -> None:
     assert compiled(text)(DEVICE) is answer
 
 
-@pytest.mark.parametrize("text", FAILING)
+@each("text", FAILING)
 def test_where_an_expression_fails(text: str) -> None:
     ask = compiled(text)
     with pytest.raises(SelectorError):
         ask(DEVICE)
 
 
-@pytest.mark.parametrize("text", UNKNOWN)
+@each("text", UNKNOWN)
 def test_what_is_not_known_is_said_before_anything_is_asked(text: str) -> None:
     with pytest.raises(UnknownExpression):
         compiled(text)
@@ -142,9 +143,7 @@ def test_versions_are_ordered(less: str, more: str) -> None:
     assert Version(more) > Version(less)
 
 
-@pytest.mark.parametrize(
-    "text", ["1.2", "v1.2.3", "01.2.3", "1.2.3-01", "1.2.3-", "", "1.2.3 ", "99999999999999999999.0.0"]
-)
+@each("text", ["1.2", "v1.2.3", "01.2.3", "1.2.3-01", "1.2.3-", "", "1.2.3 ", "99999999999999999999.0.0"])
 def test_what_is_no_version(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Version(text)

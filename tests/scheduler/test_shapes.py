@@ -7,11 +7,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.scheduling.evaluate.lines import said
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import constraint, node, pod
+from tests.support.rows import each
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -31,7 +30,7 @@ def spread(**more: Any) -> Json:
     return {"pod": pod("new", topologySpreadConstraints=[constraint("rack") | more])}
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "field", "what"),
     [
         (spread(maxSkew="1"), "pod.spec.topologySpreadConstraints[0].maxSkew", "got `str`"),

@@ -10,6 +10,7 @@ from controlplane.controllers.scheduling.evaluate.answer import answer
 from controlplane.controllers.scheduling.evaluate.request import read
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, ZONE, constraint, node, pod
+from tests.support.rows import each
 
 SPREAD = "PodTopologySpread"
 MISSING = ["node(s) didn't match pod topology spread constraints (missing required label)"]
@@ -179,7 +180,7 @@ def test_a_default_may_be_hard() -> None:
     assert found["preFilter"]["code"] == "Skip"
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "owner", "selector"),
     [
         ("replicaSets", {"apiVersion": "apps/v1", "kind": "ReplicaSet"}, {"matchLabels": {"app": "a"}}),
@@ -187,7 +188,7 @@ def test_a_default_may_be_hard() -> None:
         ("replicationControllers", {"apiVersion": "v1", "kind": "ReplicationController"}, {"app": "a"}),
     ],
 )
-@pytest.mark.parametrize("version", ["right", "wrong"])
+@each("version", ["right", "wrong"])
 def test_the_controller_gives_the_selector(kind: str, owner: Json, selector: Json, version: str) -> None:
     nodes, pods = zones(z1=0, z2=3)
     owner = {**owner, "name": "o", "controller": True} | (

@@ -19,6 +19,7 @@ from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import PODS, ObjectRef, Request
 from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES
 from tests.scheduling.volumes import stage
+from tests.support.rows import each
 
 
 def test_a_volume_that_is_there_is_reserved_for_the_claim_and_the_pod_waits_for_it() -> None:
@@ -165,8 +166,8 @@ def test_who_waits_too_long_gives_the_node_back(restarts: bool) -> None:
     assert bench.condition("p") == {} or bench.condition("p")["reason"] == "SchedulerError"
 
 
-@pytest.mark.parametrize("kind", ["local", "made"])
-@pytest.mark.parametrize("at", range(6))
+@each("kind", ["local", "made"])
+@each("at", range(6))
 def test_a_process_that_ends_at_any_moment_is_followed_by_one_that_goes_on(kind: str, at: int) -> None:
     bench = stage()
     bench.volume("v", "a")

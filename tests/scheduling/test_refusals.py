@@ -18,6 +18,7 @@ from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.log.codec import Codec
 from tests.scheduler.objects import a_node
 from tests.scheduling.bench import Bench, ready
+from tests.support.rows import each
 
 CPU, MEMORY, TAINT = "Insufficient cpu", "Insufficient memory", "node(s) had untolerated taint {a: b}"
 BOTH = unschedulable(CPU, MEMORY)
@@ -34,7 +35,7 @@ def cluster(count: int) -> Snapshot:
     return Snapshot([a_node(f"n{number:02}") for number in range(count)], [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("cycle", "nodes"),
     [
         (found([1, 1, 1], unschedulable(CPU)), {CPU: ["n00", "n01", "n02"]}),

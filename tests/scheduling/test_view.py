@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.scheduling.snapshot.view import KINDS, ClusterView
 from controlplane.kube import kinds
 from controlplane.kube.kinds import NODES, PODS, Json, Kind
+from tests.support.rows import each
 
 
 def node(name: str = "n", cpu: str = "4", **more: Any) -> Json:
@@ -121,7 +120,7 @@ def test_what_cannot_be_read_is_left_out_with_the_reason() -> None:
     assert view.problems == {}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (PODS, NODES)], ids=lambda kind: kind.kind)
+@each("kind", [kind for kind in KINDS if kind not in (PODS, NODES)], ids=lambda kind: kind.kind)
 def test_every_other_kind_comes_and_goes(kind: Kind) -> None:
     view = ClusterView()
     obj: Json = {"metadata": {"name": "x", "namespace": "default"}, "spec": {"selector": {}}}

@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.settings import SettingsError, load, plain
 from controlplane.settings.plain import shown
+from tests.support.rows import each
 
 VARIABLE = "CONTROLPLANE_MULTIKUEUE_CLUSTER_PROFILE_ACCESS_PROVIDERS"
 V1 = "client.authentication.k8s.io/v1"
@@ -64,7 +65,7 @@ BAD: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@each("case", BAD)
 def test_what_is_wrong_is_said_with_the_field(case: str) -> None:
     provider, why = BAD[case]
     with pytest.raises(SettingsError) as error:

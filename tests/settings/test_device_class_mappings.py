@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.settings.device_class_mappings import CountedCounter, DeviceClassMapping, DeviceClassMappings
+from tests.support.rows import each
 
 RULE = DeviceClassMappings()
 SELECTOR = {"cel": {"expression": "device.driver == 'gpu.example.com'"}}
@@ -42,7 +43,7 @@ def test_a_class_may_count_by_two_counters_as_a_resource_each() -> None:
     assert [one.name for one in RULE.read(raw)] == ["memory", "compute"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "said"),
     [
         ("{", "must be a list of mappings, in a variable as JSON"),

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.kube import durations
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("0", timedelta(0)),
@@ -36,7 +37,7 @@ def test_what_go_reads(text: str, expected: timedelta) -> None:
     assert durations.parse(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "reason"),
     [
         ("", "must be a duration"),
@@ -59,7 +60,7 @@ def test_what_go_refuses(text: str, reason: str) -> None:
         durations.parse(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("duration", "text"),
     [
         (timedelta(0), "0"),

@@ -11,6 +11,7 @@ import yaml
 from controlplane.controllers.candidates.source.hosting import policy_of as candidate_policy
 from controlplane.controllers.candidates.source.hosting import targets_of as candidate_targets
 from controlplane.settings import LEAVES, SettingsError, load, plain, resolve
+from tests.support.rows import each
 
 
 def write(folder: Path, text: str) -> Path:
@@ -147,7 +148,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert problems(tmp_path / "binary") == [f"{tmp_path / 'binary'}: is not UTF-8 text."]
 
 
-@pytest.mark.parametrize(
+@each(
     ("variable", "value", "reason"),
     [
         ("MULTIKUEUE_ORIGIN", "-a", "must be a valid label value"),

@@ -11,6 +11,7 @@ import yaml
 from controlplane.settings.load import load
 from controlplane.settings.model import LEAVES, Settings
 from controlplane.settings.schema import schema
+from tests.support.rows import each
 
 SCHEMA = schema()
 
@@ -36,7 +37,7 @@ def fits(value: Any, said: dict[str, Any]) -> bool:
     return ("object" if isinstance(value, dict) else "string") in types
 
 
-@pytest.mark.parametrize("one", LEAVES, ids=lambda one: one.key)
+@each("one", LEAVES, ids=lambda one: one.key)
 def test_every_default_fits(one: Any) -> None:
     shown = one.setting.rule.show(one.of(Settings()))
     said = leaf(one.key)

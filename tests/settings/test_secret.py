@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import make_url
 
 from controlplane.settings import DatabaseUrl, SettingsError, load, mask_urls, plain
+from tests.support.rows import each
 
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
+@each(
     ("given_url", "shown"),
     [
         ("postgresql://u:hunter2@h:5432/d", "postgresql://u:***@h:5432/d"),
@@ -45,7 +46,7 @@ def test_only_reveal_gives_it_away(given_url: str, shown: str) -> None:
     assert make_url(url.reveal()).get_backend_name() == "postgresql"
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "mysql://u:hunter2@h/d",

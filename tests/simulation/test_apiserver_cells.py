@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from controlplane.kube.durations import human_duration
 from controlplane.kube.kinds import Json
 from controlplane.simulation.apiserver.cells import (
@@ -18,11 +16,12 @@ from controlplane.simulation.apiserver.cells import (
     pod_ready,
     pod_restarts,
 )
+from tests.support.rows import each
 
 NOW = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "text"),
     [
         (-5, "<invalid>"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"), (600, "10m"),
@@ -52,7 +51,7 @@ def with_conditions(*types: str, **more: Any) -> Json:
     return {"status": {"conditions": [{"type": type_, "status": "True"} for type_ in types]}, **more}
 
 
-@pytest.mark.parametrize(
+@each(
     ("obj", "text"),
     [
         ({}, "Running"),

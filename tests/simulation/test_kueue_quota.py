@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from controlplane.kube.kinds import (
 from controlplane.simulation.kueue.common import Usage, holds_quota, usage_of, workload_name
 from tests.simulation.kueue_cluster import Cluster, clone, is_true, says
 from tests.support.deep import examples
+from tests.support.rows import each
 
 MULTIKUEUE, PROVISIONING = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 
@@ -126,7 +126,7 @@ def test_checks_may_be_for_some_flavors_only() -> None:
     assert required(arrive(cluster, "b", cpu="2")) == ["all"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("checks", "reason"),
     [
         ({}, "Ready"),

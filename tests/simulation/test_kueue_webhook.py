@@ -13,6 +13,7 @@ from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, Json, meta
 from controlplane.simulation.kueue.webhook import validate_workload
 from tests.simulation.kueue_cluster import WORKLOADS, Cluster, clone
+from tests.support.rows import each
 
 AT = "2026-01-01T00:00:00Z"
 REF = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
@@ -236,7 +237,7 @@ ALLOWED: list[tuple[str, Json, Edit]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "edit", "code", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+@each(("old", "edit", "code", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_refused(old: Json, edit: Edit, code: int, text: str) -> None:
     new = copy.deepcopy(old)
     edit(new)
@@ -251,7 +252,7 @@ def test_refused(old: Json, edit: Edit, code: int, text: str) -> None:
         assert refused.value.message.startswith('Workload.kueue.x-k8s.io "wl" is invalid: ')
 
 
-@pytest.mark.parametrize(("old", "edit"), [row[1:] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
+@each(("old", "edit"), [row[1:] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
 def test_allowed(old: Json, edit: Edit) -> None:
     new = copy.deepcopy(old)
     edit(new)

@@ -20,6 +20,7 @@ from controlplane.simulation.kinds.own_cluster import WHOLE_KINDS
 from controlplane.simulation.schemas.messages import Message, descriptions, kubernetes, openapi
 from controlplane.simulation.schemas.strictness import unknown_fields
 from tests.simulation.store_kit import new_store
+from tests.support.rows import each
 
 # What kubectl 1.32 sent for `create namespace team` and for `create job j --image=busybox -- echo hi`.
 NAMESPACE = (
@@ -72,7 +73,7 @@ def test_what_kubectl_sent_is_read_as_json_has_it() -> None:
     assert unknown_fields(KNOWN["batch.Job"], job) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "found"),
     [
         (field(2, field(1, 0)), {"spec": {"parallelism": 0}}),  # a pointer that was sent
@@ -118,7 +119,7 @@ def test_quantities_inline_structs_and_either_kind() -> None:
     assert ports == [80, "http"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "said"),
     [
         (b"{}", r"expected prefix \[107 56 115 0\]"),

@@ -12,6 +12,7 @@ from controlplane.simulation.apiserver.errors import status_body
 from controlplane.simulation.apiserver.store import Store, StoreEvent
 from controlplane.simulation.kinds.base import CORE_EVENTS, PODS
 from tests.simulation.store_kit import GADGETS, Clock, gadget, names, new_store
+from tests.support.rows import each
 
 
 def recorded(store: Store) -> list[tuple[str, str, str]]:
@@ -48,7 +49,7 @@ class TestAliasing:
         obj["spec"]["nested"]["x"].append(2)
         assert store.get(GADGETS, "default", "a")["spec"] == {"nested": {"x": [1]}}
 
-    @pytest.mark.parametrize("verb", ["create", "get", "list", "update", "patch", "event"])
+    @each("verb", ["create", "get", "list", "update", "patch", "event"])
     def test_what_comes_out_may_be_changed(self, verb: str) -> None:
         store = new_store()
         heard: list[Json] = []

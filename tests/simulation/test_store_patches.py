@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.simulation.apiserver.patches import json_patch, merge_patch, strategic_merge
+from tests.support.rows import each
 
 # RFC 7386, appendix A
 MERGES: list[tuple[Any, Any, Any]] = [
@@ -30,7 +31,7 @@ MERGES: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "patch", "expected"), MERGES)
+@each(("target", "patch", "expected"), MERGES)
 def test_merge_patch(target: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(target)
     assert merge_patch(target, patch) == expected
@@ -59,14 +60,14 @@ OPERATIONS: list[tuple[Any, list[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "operations", "expected"), OPERATIONS)
+@each(("target", "operations", "expected"), OPERATIONS)
 def test_json_patch(target: Any, operations: list[Any], expected: Any) -> None:
     before = copy.deepcopy(target)
     assert json_patch(target, operations) == expected
     assert target == before
 
 
-@pytest.mark.parametrize(
+@each(
     "operation",
     [
         {"op": "test", "path": "/a", "value": 2},
@@ -120,7 +121,7 @@ STRATEGIC: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "patch", "expected"), STRATEGIC)
+@each(("target", "patch", "expected"), STRATEGIC)
 def test_strategic_merge(target: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(target)
     assert strategic_merge(target, patch, KEYS) == expected

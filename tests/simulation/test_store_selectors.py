@@ -6,11 +6,12 @@ import pytest
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.simulation.apiserver.selectors import field_test, label_test
+from tests.support.rows import each
 
 LABELS = {"app": "x", "kueue.x-k8s.io/queue-name": "q", "empty": ""}
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "selected"),
     [
         ("app=x", True),
@@ -40,7 +41,7 @@ def test_nothing_selects_everything(selector: str) -> None:
     assert field_test(selector, ()) is None
 
 
-@pytest.mark.parametrize("selector", ["a in (b", "a b", "=x", "a in b", ",", "a=b=c"])
+@each("selector", ["a in (b", "a b", "=x", "a in b", ",", "a=b=c"])
 def test_what_does_not_parse_is_a_bad_request(selector: str) -> None:
     with pytest.raises(ApiError) as error:
         label_test(selector)
@@ -50,7 +51,7 @@ def test_what_does_not_parse_is_a_bad_request(selector: str) -> None:
 OBJECT = {"metadata": {"name": "a"}, "spec": {"nodeName": "n", "flag": True, "count": 0}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("selector", "selected"),
     [
         ("metadata.name=a", True),

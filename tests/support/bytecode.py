@@ -7,6 +7,7 @@ has compiled is linked there, since Python looks nowhere else then."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import sysconfig
 from contextlib import suppress
@@ -27,6 +28,12 @@ def keep(config: pytest.Config) -> None:
     sys.pycache_prefix, sys.dont_write_bytecode = place, False
     os.environ["PYTHONPYCACHEPREFIX"] = place
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def compile_program() -> None:
+    """Compile the program before the processes of a run start: each of them would compile all of it, at the same time."""
+    folder = Path(__file__).parents[2] / "controlplane"
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(folder)], check=False)
 
 
 def link(packages: Path, place: Path) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 _many = False
+_none = False
 
 
 def choose(marks: str) -> None:
-    """Note whether the marks that this run selects by ask for many examples."""
-    global _many
-    _many = "generated" in marks
+    """Note whether the marks that this run selects by ask for many examples, or leave out what is deep."""
+    global _many, _none
+    _many, _none = "generated" in marks, marks == "not deep"
 
 
 def examples(few: int, many: int) -> int:
@@ -23,16 +24,28 @@ def examples(few: int, many: int) -> int:
     return many if _many else few
 
 
-def deep_after(count: int, values: Iterable[Any]) -> list[Any]:
-    """Return values for `parametrize` of which all but the first few are deep."""
-    return [value if n < count else _deep(value) for n, value in enumerate(values)]
+def deep_after(count: int, values: Iterable[Any], ids: Iterable[str] = ()) -> list[Any]:
+    """Return values for `parametrize` of which all but the first few are deep, and named if there are names."""
+    return _marked([(value, n < count) for n, value in enumerate(values)], list(ids))
 
 
 def deep_but(kept: Container[Any], values: Iterable[Any]) -> list[Any]:
     """Return values for `parametrize` of which all are deep but those that are kept."""
-    return [value if value in kept else _deep(value) for value in values]
+    return _marked([(value, value in kept) for value in values], [])
 
 
-def _deep(value: Any) -> Any:
+def _marked(values: list[tuple[Any, bool]], ids: list[str]) -> list[Any]:
+    """Mark the values that are deep. A run that leaves them out does without: a fifth of what there would be to collect. (Where
+    all are deep they stay, since a test without values would be reported as skipped.)
+    """
+    leave_out = _none and any(kept for _, kept in values)
+    named = [(value, kept, ids[n] if ids else None) for n, (value, kept) in enumerate(values)]
+    return [_param(value, kept, name) for value, kept, name in named if kept or not leave_out]
+
+
+def _param(value: Any, kept: bool, name: str | None) -> Any:
     """A tuple has a value for each of several names."""
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.deep)
+    if kept and name is None:
+        return value
+    marks = () if kept else (pytest.mark.deep,)
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks, id=name)

@@ -40,6 +40,7 @@ class Server:
     """A running server: `url` is a database of it from which others can be created."""
 
     url: str
+    _line: psycopg.Connection | None = None
 
     def url_of(self, database: str) -> str:
         """Return the URL of another database of the server."""
@@ -67,9 +68,16 @@ class Server:
         """Drop a database and cut the connections to it."""
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
 
+    def hang_up(self) -> None:
+        """Close the connection that creates and drops databases."""
+        if self._line is not None:
+            self._line.close()
+
     def _execute(self, statement: sql.Composed) -> None:
-        with psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection:
-            connection.execute(statement)
+        """Execute a statement on a connection that is kept: to make one takes the server as long as to copy a database."""
+        if self._line is None or self._line.closed:
+            self._line = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+        self._line.execute(statement)
 
 
 def new_name(kind: str) -> str:

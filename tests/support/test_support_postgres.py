@@ -11,11 +11,12 @@ import psycopg
 import pytest
 
 from tests.support import postgres
+from tests.support.rows import each
 
 URL = {"CONTROLPLANE_TEST_DATABASE_URL": "postgresql://h/d"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("env", "docker", "way"),
     [
         ({}, False, "embedded"),

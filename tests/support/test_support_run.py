@@ -63,6 +63,7 @@ def test_there_are_more_processes_than_cores() -> None:
 
 def test_few_examples_unless_the_run_is_for_what_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep, "_many", False)
+    monkeypatch.setattr(deep, "_none", False)
     for marks, expected in (("not deep", 5), ("deep or generated", 50), ("", 5)):
         deep.choose(marks)
         assert deep.examples(5, 50) == expected
@@ -81,14 +82,22 @@ def test_what_tries_few_examples_here_tries_many_in_test_deep() -> None:
     assert unmarked == []
 
 
-def test_what_is_deep_of_a_sweep() -> None:
+@pytest.mark.parametrize("marks", ["not deep", "deep or generated", ""])
+def test_what_is_deep_of_a_sweep(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(values: list[Any]) -> list[Any]:
         return [value for value in values if not hasattr(value, "marks")]
 
+    monkeypatch.setattr(deep, "_many", False)
+    monkeypatch.setattr(deep, "_none", False)
+    deep.choose(marks)
+    there = 2 if marks == "not deep" else 4
+
     assert kept(deep.deep_after(2, "abcd")) == ["a", "b"]
     assert kept(deep.deep_but("bd", "abcd")) == ["b", "d"]
-    assert len(deep.deep_after(2, "abcd")) == len(deep.deep_but("bd", "abcd")) == 4
+    assert len(deep.deep_after(2, "abcd")) == len(deep.deep_but("bd", "abcd")) == there
     assert deep.deep_after(0, [(1, "one")])[0].values == (1, "one"), "one value for each name"
+    named = [(value.values, value.id, bool(value.marks)) for value in deep.deep_after(1, "ab", ids=["A", "B"])]
+    assert named == [(("a",), "A", False), (("b",), "B", True)][: there // 2]
 
 
 def test_bytecode_is_kept_where_the_environment_wants_none_beside_the_sources(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controlplane.kube.kubelet_api import read
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "query", "wanted"),
     [
         (

@@ -26,6 +26,7 @@ from controlplane.kube.visibility_openapi import openapi_documents
 from controlplane.settings.quota import VisibilitySettings
 from controlplane.web import Certificate
 from controlplane.web.aggregated import Unavailable
+from tests.support.rows import each
 from tests.support.waiting import PATIENCE
 from tests.web.front_proxy import HEADERS, Client, config_map, make
 
@@ -153,7 +154,7 @@ def test_the_front_proxy_is_as_the_config_map_says() -> None:
     assert front_proxy({"data": {**DATA, "requestheader-allowed-names": ""}}).admits("anybody")
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         {},
@@ -169,7 +170,7 @@ def test_a_config_map_that_cannot_be_used_is_refused(data: object) -> None:
         front_proxy({"data": data})
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "user"),
     [
         ([], None),

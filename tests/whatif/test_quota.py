@@ -73,7 +73,7 @@ LOST = fleet(*SHARED.steps, step(40, "partition", "w3", 400), step(500, "cut", "
 
 
 @pytest.mark.parametrize(
-    "of", deep_after(2, [BORROWS, LINE, SHARED, KILLED, LOST]), ids=["borrows", "line", "shared", "killed", "lost"]
+    "of", deep_after(2, [BORROWS, LINE, SHARED, KILLED, LOST], ids=["borrows", "line", "shared", "killed", "lost"])
 )
 def test_without_a_change_quota_is_decided_as_it_was(of: Plan) -> None:
     log = past(of)

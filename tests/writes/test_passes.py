@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import DecisionPass
 from controlplane.runtime.writes import Effect, OpenWrites, WriteFailure
+from tests.support.rows import each
 
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
@@ -46,7 +45,7 @@ def busy(colour: str) -> dict[str, Effect[Painted]]:
     return {"door": Effect(1, Painted(what="door", colour=colour), NOW)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("wall", "colour", "written", "wake"),
     [
         (Wall(), "red", True, None),

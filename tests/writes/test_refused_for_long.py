@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.candidates.references.controller import ReferenceController
 from controlplane.controllers.candidates.source import state as source
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -37,6 +35,7 @@ from controlplane.controllers.scheduling.events import SchedulingWriteFailed
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import OpenWrite, WriteRefusal
 from controlplane.settings import Settings
+from tests.support.rows import each
 
 NOW = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 TARGET, ACTION = "there/Thing", "ThingDecided"
@@ -106,8 +105,8 @@ ROOMS: list[tuple[str, type[Event], Callable[[str, Recorded], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "pause"), [(1, 2), (2, 4), (8, 256), (9, 300), (46, 300), (60, 300), (5000, 300)])
-@pytest.mark.parametrize(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
+@each(("before", "pause"), [(1, 2), (2, 4), (8, 256), (9, 300), (46, 300), (60, 300), (5000, 300)])
+@each(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_pause_grows_to_five_minutes_and_no_further(
     stream: str, kind: Any, room: Callable[[str, Recorded], Any], before: int, pause: int
 ) -> None:
@@ -123,8 +122,8 @@ def test_the_pause_grows_to_five_minutes_and_no_further(
     assert (other.event.failures, other.event.retry_at) == (1, NOW + timedelta(seconds=1))
 
 
-@pytest.mark.parametrize(("before", "pause"), [(0, 1), (1, 2), (3, 8), (4, 8), (9, 8), (5000, 8)])
-@pytest.mark.parametrize(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
+@each(("before", "pause"), [(0, 1), (1, 2), (3, 8), (4, 8), (9, 8), (5000, 8)])
+@each(("stream", "kind", "room"), ROOMS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_conflict_is_no_refusal_and_ends_the_long_pauses(
     stream: str, kind: Any, room: Callable[[str, Recorded], Any], before: int, pause: int
 ) -> None:

@@ -47,7 +47,7 @@ def gang(it: Stage, name: str, size: int, **spec: Any) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("everywhere", deep_after(1, [False, True]), ids=["group in the source", "group everywhere"])
+@pytest.mark.parametrize("everywhere", deep_after(1, [False, True], ids=["group in the source", "group everywhere"]))
 async def test_a_gang_of_three_runs_where_three_fit(
     scheduled: Callable[..., Awaitable[Scheduled]], everywhere: bool
 ) -> None:

@@ -15,6 +15,7 @@ from controlplane.dst.scenes.admission.queues import SHAPES, QueueShape, Shape, 
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.plan import TROUBLE
 from controlplane.dst.scenes.workloads.processes import QUOTA_RULES
+from tests.support.rows import each
 
 FITS_EVERYWHERE = 3000  # thousandths of a CPU: the largest job of a plan
 
@@ -47,13 +48,13 @@ def test_a_part_of_a_plan_is_a_run_of_its_own() -> None:
     assert command(some).startswith("controlplane simulate --seed 3 --scene admission --plan 7 --steps 1,4")
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_any_job_fits_into_any_queue_that_nobody_else_uses(shape: Shape) -> None:
     names = cluster_queues(shape)
     assert [overdrawn({name: FITS_EVERYWHERE}, names, shape.cohort) for name in names] == [""] * len(names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("used", "wrong"),
     [
         ({"cluster-queue": 4000, "queue-b": 4000}, ""),

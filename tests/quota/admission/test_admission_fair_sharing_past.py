@@ -30,6 +30,7 @@ from tests.quota.admission.test_admission_fair_sharing import (
     writes,
 )
 from tests.support import folded
+from tests.support.rows import each
 
 # From the log.
 
@@ -247,7 +248,7 @@ def test_without_them_it_does_not() -> None:
     assert admission_fair_sharing(resolve(None, {}, {}).settings) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("weights", "why"),
     [
         ("cpu=heavy", 'has for cpu "heavy", which is no weight: write a number of 0 or more, such as 0.5.'),

@@ -7,6 +7,7 @@ import pytest
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 
 def limit_range(scene: Scene, name: str = "limits", type_: str = "Container", **said: Json) -> None:
@@ -31,7 +32,7 @@ def waits(scene: Scene) -> tuple[str, str]:
     return found.get("reason", ""), found.get("message", "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("resources", "said", "cpu"),
     [
         (None, {"defaultRequest": {"cpu": "3"}}, "3"),

@@ -14,6 +14,7 @@ from controlplane.kube.requests import timestamp
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from tests.quota.admission.placed import HOST, RACK, node, places, with_topology
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 WORKLOAD = "kueue.x-k8s.io/workload"
@@ -132,7 +133,7 @@ def have(scene: Scene, pods: str) -> None:
             waiting(scene, gated=True)
 
 
-@pytest.mark.parametrize(("taint", "tolerations", "pods", "fails"), TAINTED)
+@each(("taint", "tolerations", "pods", "fails"), TAINTED)
 def test_a_node_with_a_taint(taint: Json, tolerations: tuple[Json, ...], pods: str, *, fails: bool) -> None:
     scene = fleet()
     admitted(scene, "n1", tolerations=tolerations)

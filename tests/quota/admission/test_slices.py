@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.kube import kinds
@@ -14,6 +12,7 @@ from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.checks import answer, checked
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 PLACE = ("q", "default", "cpu")
 
@@ -88,7 +87,7 @@ def test_what_is_missing_is_the_difference() -> None:
     assert left(scene) == {"new": 12000}
 
 
-@pytest.mark.parametrize("steps", range(12))
+@each("steps", range(12))
 def test_a_crash_at_any_moment_ends_the_old_slice_once_and_leaves_nothing_charged(steps: int) -> None:
     """A process dies after so many steps, of which each is a decision or a write; the one after goes on from the log."""
     scene = slices()
