@@ -167,6 +167,7 @@ class LeadershipTerm(ABC):
         The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[LogHead] | None = None
+        refused = ""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -179,9 +180,17 @@ class LeadershipTerm(ABC):
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
                     return acquiring.result()
+                refused = self._tell(refused)
             return None
         finally:
             await end(stopping, *([acquiring] if acquiring is not None else []))
+
+    def _tell(self, before: str) -> str:
+        """Have readiness say why this process could not take the lead; return it, "" if it could. `before` was said last."""
+        refused = self.leader.refused
+        if refused or before:
+            self._health.set("leader", not refused, f"cannot lead: {refused}" if refused else "follows")
+        return refused
 
     async def _acquire(self) -> LogHead:
         if self._claims is not None:
@@ -305,7 +314,9 @@ class LeadershipTerm(ABC):
         for reason in ("log", "append", "record"):
             if (silent := self._gate.against(reason)) is not None:
                 return silent
-        return None if self.leader.sure else "the database has not answered for too long"
+        if self.leader.sure:
+            return None
+        return self._gate.against("leader") or "the database has not answered for too long"
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 
