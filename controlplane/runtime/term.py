@@ -30,7 +30,7 @@ from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEven
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
-from controlplane.runtime.bound import check_cluster
+from controlplane.runtime.bound import ManagementReach, why_not
 from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.connection_events import event_of, lift
 from controlplane.runtime.effects import Effects
@@ -167,30 +167,30 @@ class LeadershipTerm(ABC):
         The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[LogHead] | None = None
-        refused = ""
+        reach = ManagementReach(
+            self._context.open_management, lambda: self._controllers.connections.get(MANAGEMENT), self._clock
+        )
+        reaching: asyncio.Task[None] | None = None
+        said = ""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
-                    if self._bound:
-                        known = self._controllers.connections.get(MANAGEMENT)
-                        await check_cluster(self._context.open_management, known)
+                    if self._bound and not await reach.asked():
+                        reaching = asyncio.create_task(reach.repeat(), name="reach")
                     acquiring = asyncio.create_task(self._acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
                     return acquiring.result()
-                refused = self._tell(refused)
+                if reaching is not None and reaching.done():
+                    reaching.result()
+                before, said = said, why_not(self.leader.refused, reach.unreached)
+                if said or before:
+                    self._health.set("leader", not said, said or "follows")
             return None
         finally:
-            await end(stopping, *([acquiring] if acquiring is not None else []))
-
-    def _tell(self, before: str) -> str:
-        """Have readiness say why this process could not take the lead; return it, "" if it could. `before` was said last."""
-        refused = self.leader.refused
-        if refused or before:
-            self._health.set("leader", not refused, f"cannot lead: {refused}" if refused else "follows")
-        return refused
+            await end(stopping, *(task for task in (acquiring, reaching) if task is not None))
 
     async def _acquire(self) -> LogHead:
         if self._claims is not None:
