@@ -15,6 +15,7 @@ from controlplane.clusters.protocol import ClusterError
 from controlplane.controllers.connectivity.identity import unbound
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.runtime.lifecycle import OpenManagement
+from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
@@ -56,28 +57,44 @@ class ManagementReach:
     Whoever replaces the processes of a service one by one has to see that the next ones are of no use. `known` is the cluster
     that the log belongs to."""
 
-    def __init__(self, open_management: OpenManagement, known: Callable[[], Connection | None], clock: Clock) -> None:
-        self._open, self._known, self._clock = open_management, known, clock
-        self.unreached = ""
+    def __init__(
+        self, open_management: OpenManagement, known: Callable[[], Connection | None], clock: Clock, health: Health
+    ) -> None:
+        self._open, self._known, self._clock, self._health = open_management, known, clock, health
+        self._unreached = self._said = ""
+        self.tasks: list[asyncio.Task[None]] = []
 
-    async def asked(self) -> bool:
-        """Ask once; return whether it answered. Raises `WrongCluster`."""
+    async def begin(self) -> None:
+        """Ask once, and go on beside if it does not answer. Raises `WrongCluster`."""
+        if not await self._asked():
+            self.tasks.append(asyncio.create_task(self._repeat(), name="reach"))
+
+    def tell(self, refused: str) -> None:
+        """Have readiness say why this process could not lead: why the log gives it no lead (`refused`), or its cluster no answer.
+        Raises `WrongCluster`.
+        """
+        for task in self.tasks:
+            if task.done():
+                task.result()
+        before, self._said = self._said, _why_not(refused, self._unreached)
+        if self._said or before:
+            self._health.set("leader", not self._said, self._said or "follows")
+
+    async def _asked(self) -> bool:
         unreached = await check_cluster(self._open, self._known())
-        if unreached and not self.unreached:
+        if unreached and not self._unreached:
             _log.warning("the management cluster does not answer", error=unreached)
-        self.unreached = unreached
+        self._unreached = unreached
         return not unreached
 
-    async def repeat(self) -> None:
-        """Return once it has answered. Raises `WrongCluster`."""
+    async def _repeat(self) -> None:
         while True:
             await self._clock.sleep(_AGAIN)
-            if await self.asked():
+            if await self._asked():
                 return
 
 
-def why_not(refused: str, unreached: str) -> str:
-    """Return what speaks against a process as the next leader: why the log gives it no lead, or its cluster no answer."""
+def _why_not(refused: str, unreached: str) -> str:
     if refused:
         return f"cannot lead: {refused}"
     return f"follows, and the management cluster does not answer this process: {unreached}" if unreached else ""

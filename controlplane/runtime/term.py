@@ -30,7 +30,7 @@ from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEven
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
-from controlplane.runtime.bound import ManagementReach, why_not
+from controlplane.runtime.bound import ManagementReach
 from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.connection_events import event_of, lift
 from controlplane.runtime.effects import Effects
@@ -168,29 +168,26 @@ class LeadershipTerm(ABC):
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[LogHead] | None = None
         reach = ManagementReach(
-            self._context.open_management, lambda: self._controllers.connections.get(MANAGEMENT), self._clock
+            self._context.open_management,
+            lambda: self._controllers.connections.get(MANAGEMENT),
+            self._clock,
+            self._health,
         )
-        reaching: asyncio.Task[None] | None = None
-        said = ""
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
-                    if self._bound and not await reach.asked():
-                        reaching = asyncio.create_task(reach.repeat(), name="reach")
+                    if self._bound:
+                        await reach.begin()
                     acquiring = asyncio.create_task(self._acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
                     return acquiring.result()
-                if reaching is not None and reaching.done():
-                    reaching.result()
-                before, said = said, why_not(self.leader.refused, reach.unreached)
-                if said or before:
-                    self._health.set("leader", not said, said or "follows")
+                reach.tell(self.leader.refused)
             return None
         finally:
-            await end(stopping, *(task for task in (acquiring, reaching) if task is not None))
+            await end(stopping, *reach.tasks, *([acquiring] if acquiring is not None else []))
 
     async def _acquire(self) -> LogHead:
         if self._claims is not None:

@@ -11,7 +11,7 @@ from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import JOBS, Json, meta
 from controlplane.simulation.apiserver.errors import Cause, invalid
 
-_TERMINAL = ("Failed", "Complete", "FailureTarget")
+_FOR_GOOD = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 
 
 def check_job_status(old: Json, new: Json) -> None:
@@ -23,29 +23,32 @@ def check_job_status(old: Json, new: Json) -> None:
 
 def _broken(old: Json, new: Json) -> Iterator[tuple[str, str]]:
     """The fields that break a rule, with what is said of each."""
-    before, after = old.get("status") or {}, new.get("status") or {}
-    for kind in _TERMINAL:
+    for kind in _FOR_GOOD:
         if is_true(old, kind) and not is_true(new, kind):
-            yield "conditions", f"Invalid value: cannot disable the terminal {kind}=True condition"
+            terminal = "" if kind == "SuccessCriteriaMet" else "terminal "
+            yield "conditions", f"Invalid value: cannot disable the {terminal}{kind}=True condition"
     for counter in ("failed", "succeeded"):
-        count = after.get(counter) or 0
-        if count < (before.get(counter) or 0) and not (counter == "succeeded" and _shrinks(new)):
+        count = _count(new, counter)
+        if count < _count(old, counter) and (counter == "failed" or not _shrinks(new)):
             yield counter, f"Invalid value: {count}: cannot decrease the {counter} counter"
-    start = after.get("startTime")
-    if before.get("startTime") not in (None, start) and not (_suspended(new) or _resumes(old, new)):
-        said = "null" if start is None else f'"{start}"'
-        yield "startTime", f"Invalid value: {said}: field is immutable for unsuspended job once set"
-    if is_true(old, "SuccessCriteriaMet") and not is_true(new, "SuccessCriteriaMet"):
-        yield "conditions", "Invalid value: cannot disable the SuccessCriteriaMet=True condition"
+    start = _start(new)
+    if _start(old) not in ("null", start) and not _may_start_anew(old, new):
+        yield "startTime", f"Invalid value: {start}: field is immutable for unsuspended job once set"
 
 
-def _suspended(job: Json) -> bool:
-    return bool((job.get("spec") or {}).get("suspend"))
+def _count(job: Json, counter: str) -> int:
+    return int((job.get("status") or {}).get(counter) or 0)
 
 
-def _resumes(old: Json, new: Json) -> bool:
-    """Whether the status says for the first time that the Job is not suspended any more."""
-    return is_true(old, "Suspended") and (condition(new, "Suspended") or {}).get("status") == "False"
+def _start(job: Json) -> str:
+    found = (job.get("status") or {}).get("startTime")
+    return f'"{found}"' if found else "null"
+
+
+def _may_start_anew(old: Json, new: Json) -> bool:
+    """Whether the Job is suspended, or its status says for the first time that it is not any more."""
+    resumed = (condition(new, "Suspended") or {}).get("status") == "False"
+    return bool((new.get("spec") or {}).get("suspend")) or (is_true(old, "Suspended") and resumed)
 
 
 def _shrinks(job: Json) -> bool:
