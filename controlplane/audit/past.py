@@ -45,6 +45,16 @@ CROSS JOIN LATERAL (
 WHERE s.log = %(log)s AND (s.kind = 'localqueue' OR s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0')
   AND e.type IN ('LocalQueueObserved', 'AdmissionLocalQueueObserved')
   AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)"""
+# Where LocalQueues are not watched, a Workload that has quota says where its LocalQueue led to.
+_ADMITTED_BY: LiteralString = """
+SELECT s.stream, e.cluster_queue
+FROM unnest(%(streams)s::text[]) AS s(stream)
+CROSS JOIN LATERAL (
+    SELECT e.data ->> 'cluster_queue' AS cluster_queue FROM audit.events e
+    WHERE e.log = %(log)s AND e.stream = s.stream AND e.type = 'WorkloadObserved' AND e.recorded_at <= %(at)s
+      AND e.data ->> 'cluster_queue' <> ''
+    ORDER BY e.position DESC LIMIT 1
+) e"""
 _USAGE: LiteralString = (
     "SELECT day, namespace, queue, cluster, runs, run_hours, resource_hours FROM audit.usage WHERE log = %(log)s"
     " AND (%(since)s::date IS NULL OR day >= %(since)s) AND (%(until)s::date IS NULL OR day < %(until)s)"
@@ -70,10 +80,11 @@ def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> 
     """
     column = {phase: name for name, phases in GROUPS.items() for phase in phases}
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for one in workloads_at(reader, at, namespace):
-        if one["queue"]:
-            counts.setdefault((one["namespace"], one["queue"]), Counter())[column.get(one["phase"], "other")] += 1
+    workloads = [one for one in workloads_at(reader, at, namespace) if one["queue"]]
+    for one in workloads:
+        counts.setdefault((one["namespace"], one["queue"]), Counter())[column.get(one["phase"], "other")] += 1
     known = cluster_queues_at(reader, at, namespace)
+    known = {**_admitted_by(reader, at, [one for one in workloads if _place(one) not in known]), **known}
     return [
         {
             "namespace": place[0],
@@ -83,6 +94,20 @@ def queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> 
         }
         for place in sorted({*counts, *known})
     ]
+
+
+def _place(workload: Mapping[str, Any]) -> tuple[str, str]:
+    return workload["namespace"], workload["queue"]
+
+
+def _admitted_by(reader: LogReader, at: datetime, workloads: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return the ClusterQueue that the last Workload of each LocalQueue had quota of."""
+    ordered = sorted(workloads, key=lambda one: (one["phase"] != "Pending", one["since"]))
+    streams = {_place(one): f"workload/{one['namespace']}/{one['name']}" for one in ordered}
+    said = {
+        row["stream"]: row["cluster_queue"] for row in reader.rows(_ADMITTED_BY, at=at, streams=[*streams.values()])
+    }
+    return {place: said[stream] for place, stream in streams.items() if stream in said}
 
 
 def cluster_queues_at(reader: LogReader, at: datetime, namespace: str | None = None) -> dict[tuple[str, str], str]:

@@ -6,7 +6,7 @@ may run a job twice."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -197,9 +197,14 @@ def _row(options: Options, one: dict[str, Any], now: datetime) -> Sequence[objec
         one["open_writes"],
         identity_cell(one["incarnation"], one["restores"]),
         one["server_version"],
-        one["reason"],
+        one["reason"] or _kinds_off(one["kinds_off"]),
     )
     return (*cells, one["message"]) if options.wide else cells
+
+
+def _kinds_off(kinds: Mapping[str, str]) -> str:
+    """Return what is said of a cluster that answers, and on which some kinds cannot be watched."""
+    return f"kinds off: {', '.join(sorted(kind.partition('.')[0] for kind in kinds))}" if kinds else ""
 
 
 def _watch(options: Options, labels: LabelSelector | None) -> int:

@@ -4,7 +4,7 @@ job_multikueue_adapter.go, ff69552e; statuses: kubernetes/kubernetes pkg/control
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.job_kinds.base import PodSet, SimulatedKind
@@ -15,6 +15,8 @@ _MINIMUM = "kueue.x-k8s.io/job-min-parallelism"
 _SAME_COMPLETIONS = "kueue.x-k8s.io/job-completions-equal-parallelism"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _WHOLE = re.compile(r"\d{1,10}", re.ASCII)
+_COUNTERS = ("succeeded", "failed")
+_CRITERIA = ("SuccessCriteriaMet", "FailureTarget")
 
 # Set by the worker's own API server or controller when the copy is created: the manager's values would be refused
 # there.
@@ -97,6 +99,24 @@ class BatchJob(SimulatedKind):
     def may_relay(self, *, local_suspended: bool, remote_suspended: bool, remote_finished: bool) -> bool:
         """A suspended Job cannot have a start time: relay when it runs here, when both rest, or when all is over."""
         return not local_suspended or remote_suspended or remote_finished
+
+    def shown(self, status: Json, local: Json, *, suspended: bool) -> Json:
+        """Return the copy's status as the API server takes it for the user's Job, which takes nothing back of what it was told
+        (`ValidateJobStatusUpdate` in kubernetes/kubernetes pkg/apis/batch/validation/validation.go, 1.36.2): the copy of a
+        later attempt counts anew, and one that was stopped and goes on has another start.
+        """
+        found = {**status, **{key: local[key] for key in _COUNTERS if (local.get(key) or 0) > (status.get(key) or 0)}}
+        start, end = local.get("startTime"), status.get("completionTime")
+        if start and not suspended:
+            found["startTime"] = start
+            if end:
+                found["completionTime"] = max(start, end)
+        kept = [one for one in _true(local, _CRITERIA) if not _true(status, (*_CRITERIA, self.failed, self.succeeded))]
+        if kept:
+            types = {one["type"] for one in kept}
+            said = [one for one in status.get("conditions") or () if one["type"] not in types]
+            found["conditions"] = [*said, *kept]
+        return found
 
     def drained(self, status: Json) -> Json:
         """Return the status with no active, ready or terminating pods and no start time."""
@@ -189,6 +209,11 @@ def _take_labels(template: Json) -> None:
     labels = (template.get("metadata") or {}).get("labels") or {}
     for label in GENERATED_LABELS:
         labels.pop(label, None)
+
+
+def _true(status: Json, kinds: Iterable[str]) -> list[Json]:
+    """Return the conditions of some kinds that are true."""
+    return [one for one in status.get("conditions") or () if one["type"] in kinds and one["status"] == "True"]
 
 
 def _why(success: bool) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from controlplane.log import rights
 from controlplane.settings.secret import DatabaseUrl
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def revisions() -> list[str]:
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Migrate the database to the newest schema; return the revision before ("" for none) and after.
+    """Migrate the database to the newest schema, and grant its roles their rights; return the revision before ("" for none)
+    and after.
 
     Raises `SchemaError` if the database does not answer, is too old, or refuses (its role must own the database and may
     have to create roles)."""
@@ -102,6 +104,8 @@ def upgrade(url: str) -> tuple[str, str]:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             after = _migrated(connection)
+            for statement in rights.statements():
+                connection.exec_driver_sql(statement)
             connection.commit()
         except SQLAlchemyError as error:
             detail = str(getattr(error, "orig", None) or error).strip().splitlines()[0]

@@ -109,15 +109,17 @@ class ClusterClaims:
         return True
 
     async def _others(self) -> str:
-        """Return what is to be said of who else holds one of them, "" if nobody is seen to."""
+        """Return what is to be said of who else holds one of them, "" if nobody is seen to. All are looked at each time: a
+        Lease that nobody renews ends so long after it was seen first."""
+        said = ""
         try:
             async with asyncio.timeout(self._patience):
                 for lease in self._leases:
                     if (other := await lease.other(await self._reach())) != FREE:
-                        return _sentence(lease, other)
+                        said = said or _sentence(lease, other)
         except (ClusterError, TimeoutError) as error:
             await self._failed(error)
-        return ""
+        return said
 
     async def _renewed(self) -> bool:
         """Renew all; whether it was done. Raises `AnotherLog`."""

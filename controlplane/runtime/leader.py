@@ -43,6 +43,8 @@ class Leader:
         self._lease, self._renew = lease, renew
         self._alive_until = float("-inf")
         self._holds = False
+        self._silent = False
+        self.refused = ""  # why the lead could not be asked for, for a lease by now; "" if it could
 
     @property
     def sure(self) -> bool:
@@ -51,9 +53,9 @@ class Leader:
 
     async def acquire(self) -> LogHead:
         """Return the head of the log at the moment at which its lead became ours."""
-        seen, since, told = None, 0.0, False
+        seen, since, told, answered = None, 0.0, False, self._clock.monotonic()
         while True:
-            with contextlib.suppress(LogUnavailable):
+            try:
                 heartbeat, asked = await self._keeper.heartbeat(), self._clock.monotonic()
                 if heartbeat != seen:
                     if seen is not None and not heartbeat.free and not told:
@@ -64,7 +66,14 @@ class Leader:
                     head = await self._keeper.lead(self._identity, heartbeat)
                     if head is not None:
                         self._confirm(asked)
+                        self.refused = ""
                         return head
+                answered, self.refused = self._clock.monotonic(), ""
+            except LogUnavailable as error:
+                if self._clock.monotonic() - answered >= self._lease:
+                    if not self.refused:
+                        _log.warning("the lead cannot be asked for", error=str(error))
+                    self.refused = str(error)
             await self._clock.sleep(self._renew / 2)
 
     async def keep(self) -> None:
@@ -79,7 +88,13 @@ class Leader:
                 raise
             except LogUnavailable as error:
                 self._gate.set("leader", ok=self.sure, detail=str(error))
+                if not self._silent:
+                    _log.warning("a heartbeat could not be sent", error=str(error))
+                self._silent = True
                 continue
+            if self._silent:
+                _log.info("heartbeats are sent again")
+            self._silent = False
             self._confirm(asked)
             self._gate.set("leader", ok=True)
 

@@ -30,7 +30,7 @@ from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEven
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
-from controlplane.runtime.bound import check_cluster
+from controlplane.runtime.bound import ManagementReach
 from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.connection_events import event_of, lift
 from controlplane.runtime.effects import Effects
@@ -167,21 +167,27 @@ class LeadershipTerm(ABC):
         The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[LogHead] | None = None
+        reach = ManagementReach(
+            self._context.open_management,
+            lambda: self._controllers.connections.get(MANAGEMENT),
+            self._clock,
+            self._health,
+        )
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
                     if self._bound:
-                        known = self._controllers.connections.get(MANAGEMENT)
-                        await check_cluster(self._context.open_management, known)
+                        await reach.begin()
                     acquiring = asyncio.create_task(self._acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
                     return acquiring.result()
+                reach.tell(self.leader.refused)
             return None
         finally:
-            await end(stopping, *([acquiring] if acquiring is not None else []))
+            await end(stopping, *reach.tasks, *([acquiring] if acquiring is not None else []))
 
     async def _acquire(self) -> LogHead:
         if self._claims is not None:
@@ -305,7 +311,9 @@ class LeadershipTerm(ABC):
         for reason in ("log", "append", "record"):
             if (silent := self._gate.against(reason)) is not None:
                 return silent
-        return None if self.leader.sure else "the database has not answered for too long"
+        if self.leader.sure:
+            return None
+        return self._gate.against("leader") or "the database has not answered for too long"
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 

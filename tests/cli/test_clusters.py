@@ -23,8 +23,10 @@ from controlplane.controllers.connectivity.events import (
     FLEET_STREAM,
     ClusterForgotten,
     ClusterRestored,
+    KindOff,
     MassOutageAccepted,
     MassOutageBegan,
+    cluster_stream,
 )
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.hosting import in_force
@@ -156,6 +158,15 @@ def test_open_writes_are_counted_where_they_go(database_url: str) -> None:
         "a": 1,
         "b": 1,
     }
+
+
+def test_a_cluster_that_answers_and_does_not_serve_a_kind_is_told(database_url: str) -> None:
+    script = Script("a", "b")
+    off = KindOff(kind="workloads.kueue.x-k8s.io", reason="NotServed", message="not installed there")
+    script.put(NewEvent(stream=cluster_stream("a"), event=off, cluster="a"))
+    put(database_url, script.appended)
+    _, _, a, b = invoke(database_url).stdout.splitlines()
+    assert (a[:1], a.endswith("kinds off: workloads"), "kinds off" in b) == ("a", True, False)
 
 
 def test_an_empty_log_is_no_failure(database_url: str) -> None:

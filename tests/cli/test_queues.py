@@ -106,3 +106,10 @@ def test_an_empty_log_says_so(database_url: str) -> None:
 def test_words_of_kubectl_lead_to_lists(word: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([word]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_local_queue_that_is_not_watched_leads_where_its_workloads_have_quota(url: str) -> None:
+    """Where Kueue decides and no webhook is served, no LocalQueue is in the log."""
+    assert {one["queue"]: one["cluster_queue"] for one in plain(url)} == {"lq": "cq"}
+    (cluster_queue,) = [one for one in plain(url, "--cluster-queues") if one["queue"] == "cq"]
+    assert cluster_queue["running"] == sum(one["running"] for one in plain(url)) > 0

@@ -102,6 +102,43 @@ def test_the_service_changes_no_event_and_no_schema(installed: str) -> None:
             connection.execute(statement.encode())
 
 
+RIGHTS = """
+SELECT 'schema', nspname::text, nspacl::text FROM pg_namespace WHERE nspname IN ('controlplane', 'audit', 'read_models')
+UNION ALL SELECT 'relation', oid::regclass::text, relacl::text FROM pg_class
+WHERE relnamespace::regnamespace::text IN ('controlplane', 'audit', 'read_models') AND relkind IN ('r', 'p', 'v')
+UNION ALL SELECT 'function', oid::regprocedure::text, proacl::text FROM pg_proc
+WHERE pronamespace::regnamespace::text IN ('controlplane', 'audit', 'read_models')"""
+LOST = (
+    "REVOKE ALL ON SCHEMA controlplane, audit, read_models FROM controlplane_service, controlplane_reader",
+    "REVOKE ALL ON ALL TABLES IN SCHEMA controlplane, audit, read_models FROM controlplane_service, controlplane_reader",
+    "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA controlplane, audit FROM controlplane_service, controlplane_reader",
+    "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA controlplane, audit TO PUBLIC",
+)
+
+
+def rights(url: str) -> dict[tuple[str, str], frozenset[str]]:
+    """Return which rights others than the owner have to what, of functions PUBLIC too."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(RIGHTS).fetchall()
+    return {
+        (kind, name): frozenset(
+            one for one in (given or "").strip("{}").split(",") if one and not one.startswith("controlplane_owner=")
+        )
+        for kind, name, given in found
+    }
+
+
+def test_an_upgrade_gives_back_the_rights_that_a_dump_was_restored_without(installed: str) -> None:
+    before = rights(installed)
+    with psycopg.connect(at(installed, role="controlplane_owner"), autocommit=True) as owner:
+        for statement in LOST:
+            owner.execute(statement.encode())
+    assert rights(installed) != before
+    newest = schema.upgrade(at(installed, role="controlplane_owner"))
+    assert newest[0] == newest[1]
+    assert rights(installed) == before
+
+
 @each("role", ["controlplane_service", "controlplane_reader"])
 @each("statement", FILLING)
 def test_nobody_fills_the_disk(installed: str, role: str, statement: str) -> None:

@@ -53,8 +53,10 @@ def test_a_job_that_is_suspended_and_resumed_starts_twice(world: World) -> None:
     store = world.workers["worker-1"].store
     store.create(JOBS, job())
     report(store, startTime=STARTED, active=1)
+    store.patch(JOBS, "default", "train", {"spec": {"suspend": True}})
     report(store, startTime=None, active=None)
     assert witness.running == {}
+    store.patch(JOBS, "default", "train", {"spec": {"suspend": False}})
     report(store, startTime=STARTED, active=1)
     assert witness.starts == {"train": ["worker-1", "worker-1"]}
     assert witness.running == {"train": "worker-1"}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+import pytest
+
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     EffectUnneeded,
@@ -296,3 +299,18 @@ def test_a_copy_that_has_ended_or_goes_follows_nothing() -> None:
     for gone in ({"finished": True}, {"deleting": True}):
         scene = Scene("a").running("a").job(synced="11" * 32).remote_job("a", synced="22" * 32, **gone)
         assert not any(isinstance(event, SpecUpdateDecided) for event in scene.decide())
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "2100-01-01T00:00:00", "yesterday"])
+def test_a_check_that_says_that_it_is_of_a_later_time_keeps_no_status_back(at: str) -> None:
+    """A controller's clock may be ahead, and whoever may write a status may write any time."""
+    scene = settled().tick(seconds=2)
+    local = scene.state.local
+    assert local is not None
+    checks = [msgspec.structs.replace(one, last_transition_time=at) for one in local.checks]
+    scene.fold(STREAM, msgspec.structs.replace(local, resource_version="w-later", checks=checks))
+    scene.decided.clear()
+    scene.remote_job("a", status=TWO)
+    scene.decide()
+    scene.tick(seconds=2)
+    assert StatusRelayDecided in [type(one) for one in scene.decided]

@@ -18,12 +18,13 @@ from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, LogHead, LogUnavailable
 from controlplane.log.postgres import PostgresLog
-from tests.outages.stage import ROLE, Stage, settings
+from tests.outages.stage import ROLE, Replica, Stage, settings
 from tests.outages.wire import Wire
 from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
 
 Make = Callable[..., Awaitable[Stage]]
+LEADING = ("take_epoch(text, text, uuid, text)", "renew_epoch(text, bigint, uuid, boolean)")
 JOBS_ = [f"train-{number}" for number in range(6)]
 
 
@@ -150,6 +151,25 @@ async def test_a_database_that_cannot_write_is_waited_for(stage: Make, state: st
         assert on.written() == {}
     await on.until(lambda: health.ready, "ready again")
     await all_done(on)
+
+
+async def test_a_lead_that_the_database_refuses_is_told_by_whoever_leads_and_whoever_follows(
+    stage: Make, tmp_path: Path
+) -> None:
+    """The right to the functions is missing (a migration on its way, a restored schema without its grants), while reads
+    are answered."""
+    on = await stage("a")
+    follower = Replica(on.url, tmp_path / "management.kubeconfig", settings(), "follower")
+    on.replicas.insert(0, follower)  # the last one is the process that leads
+    await on.until(lambda: follower.health.ready, "it follows")
+    for name in LEADING:
+        on.execute(f"REVOKE EXECUTE ON FUNCTION controlplane.{name} FROM controlplane_service, PUBLIC")
+    for health, check in ((on.replica.health, "database"), (follower.health, "leader")):
+        await on.until(lambda h=health, c=check: "permission denied" in h.checks[c].detail, f"what is said of {check}")
+        assert not health.ready
+    for name in LEADING:
+        on.execute(f"GRANT EXECUTE ON FUNCTION controlplane.{name} TO controlplane_service")
+    await on.until(lambda: on.replica.health.ready and follower.health.ready, "both are ready again")
 
 
 async def test_a_database_that_goes_away_during_a_takeover_ends_no_process(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +22,8 @@ from controlplane.local.replica import LocalReplica as Process
 from controlplane.local.replica import free_port, variables
 from controlplane.log import schema
 from controlplane.log.connect import Database
-from tests.outages.stage import ROLE, Replica, Stage
+from controlplane.runtime import bound
+from tests.outages.stage import ROLE, Replica, Stage, settings
 from tests.support import postgres
 from tests.support.deep import examples
 from tests.support.waiting import PATIENCE
@@ -218,3 +220,27 @@ async def test_postgresql_restarts_under_a_running_service(
                 await server.start()
             await on.stop()
             await server.stop()
+
+
+async def test_a_follower_whom_the_management_cluster_does_not_answer_is_not_ready(
+    stage: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollout of a kubeconfig that leads nowhere would otherwise go on until no process is left that can lead."""
+    monkeypatch.setattr(bound, "_AGAIN", 0.1)
+    on = await stage("a")
+    right, wrong = (tmp_path / "management.kubeconfig").read_text(), tmp_path / "wrong.kubeconfig"
+    wrong.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{free_port()}", right))
+    follower = Replica(on.url, wrong, settings(), "follower")
+    on.replicas.insert(0, follower)  # the last one is the process that leads
+    said = "follows, and the management cluster does not answer this process: "
+
+    def told() -> str:
+        check = follower.health.checks.get("leader")
+        return check.detail if check is not None else ""
+
+    await on.until(lambda: told().startswith(said), "what is wrong")
+    assert not follower.health.ready
+    assert on.replica.health.ready
+    wrong.write_text(right)
+    await on.until(lambda: follower.health.ready, "it is ready once it is answered")
+    assert told() == "follows"

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from controlplane.log.event import Append, Fenced, LogHead, LogReplaced
+from controlplane.log.event import Append, Fenced, LogHead, LogReplaced, LogUnavailable
 from controlplane.log.memory import MemoryStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
@@ -203,6 +203,40 @@ async def test_the_lead_of_a_log_that_does_not_answer_is_waited_for(clock: Manua
     await clock.pass_(RENEW)
     assert (await waiting).epoch == 1
     assert replica.sure
+
+
+async def test_a_log_that_gives_nobody_the_lead_is_told(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may answer whoever reads all the while: a right to a function is missing, or it takes no writes."""
+
+    async def denied(holder: str, heartbeat: object) -> LogHead | None:
+        raise LogUnavailable("permission denied for function take_epoch")
+
+    replica = Replica(MemoryStore(), clock, "only")
+    with monkeypatch.context() as patched, structlog.testing.capture_logs() as said:
+        patched.setattr(replica.log, "lead", denied)
+        waiting = replica.wait_for_lead()
+        await clock.pass_(LEASE - 0.1)
+        assert replica.leader.refused == "", "a moment is nothing to tell of"
+        await clock.pass_(LEASE)
+        assert replica.leader.refused == "permission denied for function take_epoch"
+    assert [line["error"] for line in said] == ["permission denied for function take_epoch"]
+    await clock.pass_(RENEW)
+    assert (await waiting).epoch == 1
+    assert replica.leader.refused == ""
+
+
+async def test_heartbeats_that_are_refused_are_told_once(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, _):
+        first.keep()
+        with structlog.testing.capture_logs() as said:
+            first.log.away = True
+            await clock.pass_(10 * RENEW)
+            first.log.away = False
+            await clock.pass_(2 * RENEW)
+        assert [(line["event"], line.get("error")) for line in said] == [
+            ("a heartbeat could not be sent", "connection refused"),
+            ("heartbeats are sent again", None),
+        ]
 
 
 async def test_a_lease_is_counted_from_when_the_last_sign_was_seen(clock: ManualClock) -> None:

@@ -280,7 +280,7 @@ def _deactivated(
         return
     try:
         until = datetime.fromisoformat(evicted.last_transition_time) + after
-    except ValueError:
+    except (ValueError, OverflowError):
         return
     if until > step.now:
         step.wake_at(until)

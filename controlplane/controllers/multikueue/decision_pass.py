@@ -7,7 +7,7 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.components import kept_by_another, written_by_another
@@ -332,8 +332,11 @@ def admitted(remote: Remote, local: WorkloadObserved) -> bool:
 
 
 def stamp(text: str, otherwise: datetime) -> datetime:
-    """Return a Kubernetes timestamp as a time; `otherwise` if it is none."""
+    """Return a Kubernetes timestamp as a time; `otherwise` if it is none, has no zone, or lies so far ahead that nothing can be
+    added to it: whoever may write a status may write `9999-12-31T23:59:59Z`.
+    """
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError:
         return otherwise
+    return found if found.tzinfo is not None and found.year < MAXYEAR else otherwise

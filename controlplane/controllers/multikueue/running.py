@@ -300,9 +300,13 @@ def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: Re
 
 
 def _relay_due(pass_: WorkloadPass, check: CheckState) -> datetime:
-    """Return when a status may be relayed: an interval after the last one, or after the check became ready."""
-    ready = stamp(check.last_transition_time, pass_.now)
-    return max(pass_.state.relayed_at or ready, ready) + pass_.context.policy.status_interval
+    """Return when a status may be relayed: an interval after the last one, or after the check became ready. A time that is yet
+    to come is nobody's who made it ready: another controller's clock may have been ahead.
+    """
+    interval = pass_.context.policy.status_interval
+    ready = stamp(check.last_transition_time, pass_.now - interval)
+    known = [at for at in (pass_.state.relayed_at, ready) if at is not None and at <= pass_.now]
+    return max(known, default=pass_.now - interval) + interval
 
 
 def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObserved, cluster: str) -> None:

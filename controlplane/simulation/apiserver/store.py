@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, NAMESPACES, Json, Kind, meta
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, Json, Kind, meta
 from controlplane.simulation.apiserver import errors, managed_fields
 from controlplane.simulation.apiserver.commits import CommitLog
 from controlplane.simulation.apiserver.field_sets import FieldSchema
 from controlplane.simulation.apiserver.history import Record, record_of
 from controlplane.simulation.apiserver.index import RecordIndex
+from controlplane.simulation.apiserver.job_status import check_job_status
 from controlplane.simulation.apiserver.objects import (
     applied_configuration,
     carry_over,
@@ -340,6 +341,8 @@ class Store(StoreReader):
         # Hooks may change `new` in place, so it must not share anything with the stored object.
         carry_over(served, old.copy() if self.admission else old.obj, new, writer.subresource)
         self._admit("update", kind, writer.subresource, old.obj, new)
+        if kind == JOBS and writer.subresource == "status":
+            check_job_status(old.obj, new)
         metadata = new["metadata"]
         check_metadata(kind, metadata)
         check_finalizers(kind, old.obj["metadata"], metadata)

@@ -11,6 +11,8 @@ from controlplane.clusters.lease import FREE, ClusterLease, LeaseHolder
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import LEASES, Json, ObjectRef
+from controlplane.runtime.claims import ClusterClaims
+from controlplane.runtime.gate import Gate
 from tests.clusters.clocks import ManualClock
 from tests.simulation.contract.client import Api
 
@@ -97,3 +99,25 @@ async def test_one_that_somebody_deletes_is_made_again(api: Api, server: Transpo
     (await api.call("DELETE", LEASES.path(api.namespace, NAME))).ok()
     assert await one.renew(server) == FREE
     assert (await stored(api))["spec"]["holderIdentity"] == "log-one"
+
+
+async def test_the_leases_of_a_log_that_was_killed_end_together(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    refs = [ObjectRef(LEASES, api.namespace, f"{NAME}.{number}") for number in range(3)]
+    for ref in refs:
+        gone = ClusterLease(ref, "pod-one", clock, SECONDS)
+        gone.holder = "log-one"
+        await gone.renew(server)
+    mine = [ClusterLease(ref, "pod-two", clock, SECONDS) for ref in refs]
+    told: list[str] = []
+
+    async def identity() -> str:
+        return "log-two"
+
+    async def reach() -> Transport:
+        return server
+
+    began = clock.monotonic()
+    await ClusterClaims(mine, reach, identity, clock, Gate(), told.append, duration=SECONDS).free()
+    assert SECONDS <= clock.monotonic() - began < SECONDS * 1.5
+    assert len(told) == 2, told

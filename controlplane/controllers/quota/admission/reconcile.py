@@ -342,9 +342,9 @@ def _execution_time(case: _Case) -> Found:
     past = int(work.status.get("accumulatedPastExecutionTimeSeconds") or 0)
     try:
         since = datetime.fromisoformat(str(admitted.get("lastTransitionTime")))
-    except ValueError:
+        ends = since + timedelta(seconds=most - past)
+    except (ValueError, OverflowError):
         return
-    ends = since + timedelta(seconds=most - past)
     if ends > case.now:
         yield ReconcileResult(wake=ends)
     elif not work.is_true(ws.DEACTIVATION_TARGET):
