@@ -260,3 +260,15 @@ def test_a_pod_that_takes_the_place_of_a_failed_one_is_created_too() -> None:
     # The copy of the failed one is taken away there: it has ended, and is not made again.
     scene.copy("a", "p-2").copy_gone("a", "p-1")
     assert scene.writes() == []
+
+
+def test_a_pod_that_becomes_the_job_of_its_group_while_its_copy_is_made_is_made_once() -> None:
+    """Its creation was open for ever, and carried out again as soon as the copy of the finished group was gone."""
+    scene = Pods("a").running()
+    scene.copy("a", "p-0", status=TWO, finished=True)
+    scene.decide()
+    scene.pod("p-0", status=TWO, finished=True, inactive=True).pod("p-2")
+    assert ("JobCreation", "p-2") in scene.writes()
+    scene.workload({"QuotaReserved": True, "Admitted": True}, **scene.owned("p-2", "p-1"))
+    scene.copy("a", "p-2")
+    assert [one for one in scene.state.effects if one.endswith("p-2")] == []

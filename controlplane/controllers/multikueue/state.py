@@ -281,7 +281,8 @@ def fold_remote(
             state = closed(state, f"{cluster}/Workload")
         state = _opening_shown(state, cluster)
     else:
-        state = closed(state, f"{cluster}/Job")
+        # Of a group, another pod may have become the job since its copy was decided on.
+        state = closed(closed(state, f"{cluster}/Job"), f"{cluster}/Job/{event.name}")
         if isinstance(event, observations.RemoteJobObserved):
             ended = {name: status for name, status in state.ended.items() if name != cluster}
             ended |= {cluster: event.status} if event.finished else {}

@@ -207,7 +207,7 @@ class PodFramework(Behaviour):
         if not _POD.active(pod.get("status") or {}):
             self._since[uid] = self.clock.monotonic()
             placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
-            self._show(pod, {"phase": "Running", "startTime": at, "conditions": [placed]})
+            self._show(pod, {"phase": "Running", "startTime": at, "conditions": [placed, {**placed, "type": "Ready"}]})
             return self._duration(pod).total_seconds()
         left = self._since.setdefault(uid, self.clock.monotonic()) + self._duration(pod).total_seconds()
         if left > self.clock.monotonic():

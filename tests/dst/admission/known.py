@@ -48,6 +48,15 @@ MENDED_IN_8: list[tuple[int, str, str]] = [
 ]
 """The same of the eighth edition."""
 
+MENDED_IN_9: list[tuple[int, str, str]] = [
+    (
+        209,
+        "",
+        "the copy of a pod that became the job of its group was made again once the group had finished, and again",
+    ),
+]
+"""The same of the ninth edition."""
+
 KNOWN: dict[int, str] = {
     910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "
     "of use to nobody until one of them has ended",

@@ -292,6 +292,8 @@ def _checks(case: _Case) -> Found:
     work = case.work
     if work.is_true(ws.EVICTED) and work.pending and work.in_state(ws.RETRY):
         work.reset_checks()
+        # Who is set aside is tried again for a change of this condition, and for none of a check.
+        work.set(ws.REQUEUED, "True", "AdmissionCheckReset", "The admission checks were reset to Pending")
         yield case.done(R.CHECK_RETRY)
     if not work.reserved or work.is_true(ws.EVICTED):
         return

@@ -322,8 +322,6 @@ def _concerns(old: Info, new: Workload) -> bool:
         return True
     if new.requeue_at < before.requeue_at:
         return True  # it need not wait for a moment any more
-    if before.failed_checks and not new.failed_checks:
-        return True
     return _asked(before) != _asked(new)
 
 

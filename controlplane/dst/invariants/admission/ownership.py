@@ -1,5 +1,6 @@
 """What may be written on the management cluster where this service decides on quota: objects of Kueue's API, and the jobs
-that have a queue, in the version that was decided on; Workloads of such jobs are made and deleted. Nothing else.
+that have a queue, in the version that was decided on; Workloads of such jobs are made and deleted, and pods that have a queue
+deleted. Nothing else.
 
 In: every write as the API server carried it out. Out: a violation."""
 
@@ -16,6 +17,7 @@ from controlplane.kube.kinds import (
     EVENTS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
+    PODS,
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
@@ -30,9 +32,18 @@ class AdmissionOwnership(OwnershipRules):
         if write.verb == "create":
             return "" if write.kind in (EVENTS, WORKLOADS) else "only Events and Workloads are created here"
         if write.verb == "delete":
-            return "" if write.kind == WORKLOADS and write.uid else "only Workloads are deleted here, by UID"
+            return _deleted(write)
         if write.kind not in (*ADAPTERS, *_OF_KUEUE):
             return "not a kind that is ours to write"
-        if write.kind in ADAPTERS and QUEUE_LABEL not in (write.before.labels if write.before is not None else {}):
+        if write.kind in ADAPTERS and not _has_queue(write):
             return "a job without a queue"
         return "" if write.resource_version or write.uid else "without a precondition"
+
+
+def _has_queue(write: Written) -> bool:
+    return write.before is not None and QUEUE_LABEL in write.before.labels
+
+
+def _deleted(write: Written) -> str:
+    ours = write.kind == WORKLOADS or (write.kind == PODS and _has_queue(write))
+    return "" if ours and write.uid else "only Workloads and pods with a queue are deleted here, by UID"

@@ -49,7 +49,7 @@ def draw(source: random.Random, drawn: Sequence[str], letters: Sequence[str], be
     jobs = [step.where for step in before if step.kind in SUBMISSIONS]
     words = [trait.removeprefix(KIND).lower() for trait in drawn if trait.startswith(KIND)]
     steps = [
-        _job(source, "submit-kind", f"{_sort(source)}-{source.choice(words)}-{number}", letters)
+        submission(source, "submit-kind", f"{_sort(source)}-{source.choice(words)}-{number}", letters)
         for number in range(first, first + source.choice((0, 1, 1, 2)))
     ]
     if source.random() < 0.5:
@@ -67,7 +67,8 @@ def _sort(source: random.Random) -> str:
     return NEVER_TWICE if source.random() < 0.2 else "job"
 
 
-def _job(source: random.Random, kind: str, name: str, letters: Sequence[str]) -> Step:
+def submission(source: random.Random, kind: str, name: str, letters: Sequence[str]) -> Step:
+    """Draw when a job of a name comes, of which queue and priority, how long it runs, and how large it is."""
     name = f"{name}-{source.choice(letters)}-{source.choice(tuple(PRIORITIES))}"
     at = round(source.uniform(2.0, HORIZON * 0.5), 3)
     return Step(0, at, kind, name, float(source.choice((20, 60, 150, 400))), source.randint(1, 3))
@@ -75,6 +76,6 @@ def _job(source: random.Random, kind: str, name: str, letters: Sequence[str]) ->
 
 def _elastic(source: random.Random, number: int, letters: Sequence[str]) -> list[Step]:
     """An elastic job that becomes larger and smaller, never more than any queue has room for."""
-    first = _job(source, "submit-elastic", f"{_sort(source)}-{number}", letters)
+    first = submission(source, "submit-elastic", f"{_sort(source)}-{number}", letters)
     times = sorted(round(source.uniform(first.at + 1.0, HORIZON), 3) for _ in range(source.choice((1, 2, 3))))
     return [first, *(Step(0, at, "resize", first.where, 0.0, source.choice((1, 2, 3))) for at in times)]

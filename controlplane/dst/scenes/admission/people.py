@@ -15,12 +15,14 @@ from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD
-from controlplane.dst.scenes.workloads.people import create_job, job_of, workloads_of
+from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
 from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, WORKLOADS, Kind
+from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, PODS, WORKLOADS, Kind
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
+from controlplane.simulation.kueue.pods import TOTAL
 
 _STOPS = ("Hold", "HoldAndDrain")
 _COMPLETIONS = 50  # of an elastic job: more than it ever has pods
@@ -31,10 +33,20 @@ def _submit(kind: Kind) -> Act:
         job = job_of(kind, step, {})
         labels = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
         job["metadata"]["labels"] = labels
-        job["spec"] = merged(job["spec"], ADAPTERS[kind].delegated(MULTIKUEUE))
-        create_job(scene, kind, job)
+        if ADAPTERS[kind].delegates:
+            job["spec"] = merged(job["spec"], ADAPTERS[kind].delegated(MULTIKUEUE))
+        create_job(scene, kind, job if ADAPTERS[kind].delegates else ADAPTERS[kind].submitted(job))
 
     return submit
+
+
+def _submit_group(scene: ActorContext, step: Step) -> None:
+    """A group of `value` pods, of one CPU each."""
+    for number in range(step.value):
+        pod = job_of(PODS, replace(step, where=pod_of(step.where, number), value=1), {TOTAL: str(step.value)})
+        labels = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
+        pod["metadata"]["labels"] = {**labels, GROUP: step.where}
+        create_job(scene, PODS, ADAPTERS[PODS].submitted(pod))  # as our webhook makes of it
 
 
 def _submit_elastic(scene: ActorContext, step: Step) -> None:
@@ -121,12 +133,11 @@ def _change_queue(scene: ActorContext, step: Step) -> None:
 
 
 def _raise(scene: ActorContext, step: Step) -> None:
-    """A user gives his job another class of priority, which its Workload follows."""
-    kind = scene.submitted.get(step.where)
-    if kind is not None and step.where not in scene.deleted:
-        name = tuple(PRIORITIES)[step.value % len(PRIORITIES)]
-        part = {"metadata": {"labels": {PRIORITY_CLASS: name}}}
-        scene.environment.management.store.patch(kind, "default", step.where, part, field_manager="user")
+    """A user gives his job another class of priority, which its Workload follows; a group of pods, each of them."""
+    part = {"metadata": {"labels": {PRIORITY_CLASS: tuple(PRIORITIES)[step.value % len(PRIORITIES)]}}}
+    for name, kind in scene.submitted.items():
+        if is_of(step.where, name) and name not in scene.deleted:
+            scene.environment.management.store.patch(kind, "default", name, part, field_manager="user")
 
 
 ACTS: dict[str, Act] = {
@@ -139,6 +150,7 @@ ACTS: dict[str, Act] = {
     "start-job": _suspended(False),
     "stop-job": _suspended(True),
     "submit-kind": _submit_kind,
+    "submit-group": _submit_group,
     "change-queue": _change_queue,
     "raise": _raise,
 }

@@ -14,7 +14,7 @@ from typing import Final
 from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
-from controlplane.dst.scenes.admission import eighth_edition
+from controlplane.dst.scenes.admission import eighth_edition, ninth_edition
 from controlplane.dst.scenes.admission.queues import LETTERS, PRIORITIES, SHAPES
 from controlplane.dst.scenes.workloads import fourth_edition, second_edition, third_edition
 from controlplane.dst.scenes.workloads.plan import ON_JOB, ON_MANAGEMENT_TOO, ON_WORKER, TROUBLE
@@ -33,10 +33,12 @@ _KUEUES = frozenset({"preempt", "drain-queue"})
 _TROUBLE: Trouble = {**{kind: row for kind, row in TROUBLE.items() if kind not in _KUEUES}, **_OURS}
 _LATER: Trouble = {"second-name": (1, 0, 0), "renew-cluster": (1, 0, 0), "relabel": (1, 0, 0), "take-name": (1, 0, 0)}
 
+_LATER_EDITIONS = {8: eighth_edition, 9: ninth_edition}
+
 
 def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
     """Draw a plan; editions before the eighth are alike. `jobs` and `trouble` fix how many jobs there are and how much goes wrong."""
-    source, eighth = _source("plan", seed), _source("plan 8", seed)
+    source = _source("plan", seed)
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}
     replicas = 2 if source.random() < 0.4 else 1
@@ -52,9 +54,10 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     steps = [_adapted(step) for step in _ranked(source, steps, len(SHAPES[shape].queues))]
     traits: tuple[str, ...] = (BUILTIN, source.choice((ALL_AT_ONCE, INCREMENTAL)), f"{SHAPE}{shape}")
     drawn = numbered(steps)
-    if edition > 7:
-        traits = (*traits, *eighth_edition.traits(eighth))
-        drawn = with_later(drawn, eighth_edition.draw(eighth, traits, LETTERS[: len(SHAPES[shape].queues)], drawn))
+    for number in range(min(_LATER_EDITIONS), edition + 1):
+        more, later = _source(f"plan {number}", seed), _LATER_EDITIONS[number]
+        traits = (*traits, *later.traits(more))
+        drawn = with_later(drawn, later.draw(more, traits, LETTERS[: len(SHAPES[shape].queues)], drawn))
     return Plan(seed, quotas, replicas, tuple(drawn), len(drawn), max(edition, 7), SCENE, traits)
 
 

@@ -146,8 +146,22 @@ def _delete_pod(scene: ActorContext, step: Step) -> None:
 def on_commit(scene: ActorContext, commit: Commit) -> None:
     """Have a pod made again that was taken away, and not by its user."""
     name = commit.record.name
-    if commit.record.kind == PODS and commit.type == "DELETED" and name in scene.pods and name not in scene.deleted:
+    if commit.record.kind != PODS or name not in scene.pods or name in scene.deleted:
+        return
+    if commit.type == "DELETED":
         scene.after(_AGAIN, _again, scene, name)
+    elif "deletionTimestamp" in commit.record.obj["metadata"]:
+        scene.after(_AGAIN, _in_its_place, scene, name)
+
+
+def _in_its_place(scene: ActorContext, name: str) -> None:
+    """Make another pod in the place of one that is being deleted, and may be kept by a finalizer until there is one."""
+    if name in scene.submitted and name not in scene.deleted:
+        pod = scene.pods.pop(name)
+        del scene.submitted[name]
+        first, _, tries = name.partition("-try-")
+        again = f"{first}-try-{int(tries or 1) + 1}"
+        create_job(scene, PODS, {**pod, "metadata": {**pod["metadata"], "name": again}})
 
 
 def _again(scene: ActorContext, name: str) -> None:
