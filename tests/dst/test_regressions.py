@@ -69,6 +69,8 @@ MENDED_LOCAL = [
         "2-5",
         "a pod whose Deployment was deleted alone, before it had its group, was expected in a group that is nobody's",
     ),
+    (935350, "2-3,10-12,14-15,18", "an admission of a group that was refused and overtaken reserved room for ever"),
+    (935374, "", "a pod that fits nowhere is tried every five minutes, also when nothing changes"),
     (931446, "", "the group of a Deployment that had left its pods behind was made again for ever"),
     (
         933055,

@@ -17,6 +17,7 @@ from controlplane.kube.kinds import Json, Request, meta
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest, ref
 from tests.podgroups.stage import Stage
+from tests.podgroups.test_causes import Story
 from tests.podgroups.test_fleet import DEPLOYMENT, GROUP, RS, group_of, sized, stage, web
 
 
@@ -142,3 +143,20 @@ def test_a_group_whose_owner_is_gone_is_not_made_again() -> None:
     scene = orphaned(joined=True)
     assert scene.all(POD_GROUPS) == []
     assert group_of(scene, "p1") == GROUP
+
+
+def test_an_admission_that_was_refused_and_overtaken_reserves_nothing() -> None:
+    """Its members ran again before it could be written, so that the group showed what it was to show: what was decided stayed, and
+    kept room for all of it a second time."""
+    story = Story().web(**{MIN_MEMBER: "2"}).member("p1", "Running").member("p2", "Running").settled(minutes=1)
+    story.room(cpu=10**12)
+    story.remove(story.get(PODS, "p2"))
+    story.refused["write PodGroup"] = WriteRefusal(409, "Conflict", "not now")
+    story.member("p3").settled(minutes=1)
+    (state,) = story.fleet.index.groups.values()
+    assert state.phase == "Inqueue"
+    story.member("p3", "Running")
+    del story.refused["write PodGroup"]
+    story.settled(minutes=1)
+    (state,) = story.fleet.index.groups.values()
+    assert (state.phase, story.group()["status"]["phase"]) == ("Running", "Running")

@@ -251,9 +251,8 @@ def _status(
     phase, reason, wake = _phase(index, state, seen, counts, members, now)
     warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
-    if shown == (phase, counts.running, counts.succeeded, counts.failed) and shown_condition(seen) == wanted_condition(
-        warnings
-    ):
+    same = shown == (phase, counts.running, counts.succeeded, counts.failed) and state.phase == phase
+    if same and shown_condition(seen) == wanted_condition(warnings):
         return GroupPassResult(wake=wake)
     next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
     if now < next_write:

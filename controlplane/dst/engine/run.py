@@ -182,9 +182,13 @@ class SceneRun(ABC):
         if left := self.left():
             self.trace.violate("what is settled stays settled", left)
         events, writes = self.events - events, self.writes - writes
-        if events or writes:
+        if (events or writes) and not self.tries_again():
             self.trace.violate("quiet when nothing changes", f"{events} events and {writes} writes in {QUIET:g} s")
         self.at_the_end()
+
+    def tries_again(self) -> bool:
+        """Whether somebody is to be tried again every so often although nothing changes."""
+        return False
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 

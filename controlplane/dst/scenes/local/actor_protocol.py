@@ -34,6 +34,9 @@ class LocalActorContext(Protocol):
     def late_claim(self, name: str) -> None:
         """Create a claim that a run waits for."""
 
+    def is_too_big(self, obj: Json) -> bool:
+        """Whether a run has such a task."""
+
     def too_big(self, obj: Json) -> None:
         """Take note of a run with a task that no node can ever take."""
 

@@ -190,7 +190,9 @@ def _again_run(scene: LocalActorContext, step: Step) -> None:
         scene.environment.store.delete(PIPELINE_RUNS, NAMESPACE, found.name, propagation="Background")
         if scene.environment.find(PIPELINE_RUNS, found.name) is None:
             kept = {"annotations": meta(obj).get("annotations") or {}}
-            scene.environment.make(PIPELINE_RUNS, found.name, metadata=kept, spec=obj["spec"])
+            made = scene.environment.make(PIPELINE_RUNS, found.name, metadata=kept, spec=obj["spec"])
+            if scene.is_too_big(obj):
+                scene.too_big(made)
 
 
 def _flag(scene: LocalActorContext, step: Step) -> None:

@@ -198,6 +198,14 @@ class LocalRun(SceneRun):
         """Take note of a run with a task that no node can ever take."""
         self.big.add(meta(obj)["uid"])
 
+    def is_too_big(self, obj: Json) -> bool:
+        """Whether a run has such a task."""
+        return meta(obj)["uid"] in self.big
+
+    def tries_again(self) -> bool:
+        """Whether a pod is there that no node can ever take: its scheduler tries it every five minutes."""
+        return bool(self.big & {record.uid for record in self.environment.records(PIPELINE_RUNS)})
+
     def give_node(self, name: str) -> None:
         """Put a node back that was lost."""
         if self.environment.find(NODES, name, "") is None:
