@@ -5,10 +5,10 @@ depends on a setting."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.connectivity.events import PolicyInForce
+from controlplane.settings import Settings
+from controlplane.settings.recorded import with_recorded_quota
 
 
 def in_force(reader: LogReader) -> PolicyInForce | None:
@@ -17,7 +17,10 @@ def in_force(reader: LogReader) -> PolicyInForce | None:
     return next((recorded.event for recorded in found if isinstance(recorded.event, PolicyInForce)), None)
 
 
-def quota_in_force(reader: LogReader) -> dict[str, Any]:
-    """Return what it said of how it decides about quota; nothing where Kueue decides, or the log does not say."""
+def with_quota_in_force(settings: Settings, reader: LogReader) -> Settings:
+    """Return a reader's settings with what that process said of how it decides about quota; as they are where Kueue decides, or
+    the log does not say."""
     said = in_force(reader)
-    return said.quota if said is not None else {}
+    if said is None:
+        return settings
+    return with_recorded_quota(settings, said.quota, orchestrated_preemption=said.orchestrated_preemption)

@@ -102,10 +102,10 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
 
 def engine_settings_in_force(options: Options, reader: LogReader) -> EngineSettings:
     """Return how the service of a log decides about quota; where the log does not say, what these settings say."""
-    from controlplane.audit.policy import quota_in_force
-    from controlplane.controllers.quota.admission.hosting import reading_engine_settings
+    from controlplane.audit.policy import with_quota_in_force
+    from controlplane.controllers.quota.admission.hosting import engine_settings
 
-    return reading_engine_settings(options.settings(), quota_in_force(reader))
+    return engine_settings(with_quota_in_force(options.settings(), reader))
 
 
 def is_empty(reader: LogReader) -> str:

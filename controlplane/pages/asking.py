@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from controlplane.audit import times
 from controlplane.audit.archived import archived_time
-from controlplane.audit.policy import in_force, quota_in_force
+from controlplane.audit.policy import in_force, with_quota_in_force
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import clock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.hosting import reading_policy
-from controlplane.controllers.quota.admission.hosting import reading_engine_settings
+from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.pages.follower import Follower
 from controlplane.pages.past import MOST, Past, unchanged
@@ -121,7 +121,7 @@ class Asked:
 
     def engine_settings(self) -> EngineSettings:
         """Return how it was decided about quota then."""
-        return reading_engine_settings(self.settings, quota_in_force(self.reader))
+        return engine_settings(with_quota_in_force(self.settings, self.reader))
 
 
 def go_back(reader: LogReader, text: str, now: datetime) -> datetime:

@@ -258,6 +258,11 @@ class Settings(Value, rename="camel"):
         """Whether Workloads that have closed gates preempt nobody, where this service reserves quota."""
         return self.multikueue.orchestrated_preemption == "yes"
 
+    def orchestrating(self, *, preemption: bool) -> Settings:
+        """Return the settings with preemption on workers orchestrated, or not."""
+        dispatch = msgspec.structs.replace(self.multikueue, orchestrated_preemption="yes" if preemption else "no")
+        return msgspec.structs.replace(self, multikueue=dispatch)
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:

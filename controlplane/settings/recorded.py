@@ -21,9 +21,14 @@ def recorded_quota(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in plain(settings)[_SECTION].items() if name not in _OF_THE_PROCESS}
 
 
-def with_recorded_quota(settings: Settings, recorded: Mapping[str, Any]) -> Settings:
+def with_recorded_quota(
+    settings: Settings, recorded: Mapping[str, Any], *, orchestrated_preemption: bool = False
+) -> Settings:
     """Return settings with what a log has, of whatever version: what this one does not know or cannot read of it stays as the
-    settings have it. Nothing recorded, as before versions that did so, leaves all as it is."""
+    settings have it. Nothing recorded, as before versions that did so, leaves all as it is. Whether preemption is orchestrated is
+    a setting of the dispatch, by which the engine keeps to gates as well."""
+    if not recorded:
+        return settings
     tree: dict[str, Any] = {}
     for leaf in LEAVES:
         section, *path = leaf.key.split(".")
@@ -31,7 +36,7 @@ def with_recorded_quota(settings: Settings, recorded: Mapping[str, Any]) -> Sett
         if value is not None:
             with contextlib.suppress(ValueError):
                 put(tree, leaf.path, leaf.setting.rule.read(value))
-    return replace(settings, tree)
+    return replace(settings, tree).orchestrating(preemption=orchestrated_preemption)
 
 
 def _at(tree: Mapping[str, Any], path: Sequence[str]) -> Any:

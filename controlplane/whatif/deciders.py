@@ -62,8 +62,9 @@ def then(settings: Settings, said: PolicyInForce) -> DecisionSettings:
         controller_name=said.controller_name,
         worker_lost_timeout=timedelta(seconds=said.worker_lost_timeout_seconds),
     )
-    known = with_recorded_quota(msgspec.structs.replace(settings, multikueue=chosen_), said.quota)
-    return DecisionSettings(known, policy)
+    known = msgspec.structs.replace(settings, multikueue=chosen_)
+    gates = said.orchestrated_preemption
+    return DecisionSettings(with_recorded_quota(known, said.quota, orchestrated_preemption=gates), policy)
 
 
 class Deciders:

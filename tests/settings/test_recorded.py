@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.settings import LEAVES, Settings, load
 from controlplane.settings.recorded import recorded_quota, with_recorded_quota
 
@@ -43,6 +44,17 @@ def test_what_is_recorded_comes_back_whoever_reads(tmp_path: Path) -> None:
     own = reader.quota
     assert found.quota == msgspec.structs.replace(service.quota, metrics=own.metrics, visibility=own.visibility)
     assert msgspec.structs.replace(found, quota=own) == reader
+
+
+def test_gates_are_kept_to_as_by_the_service(tmp_path: Path) -> None:
+    recorded = recorded_quota(settings(tmp_path, FILE))
+    for says in (True, False):
+        reader = settings(
+            tmp_path,
+            f"multikueue: {{orchestratedPreemption: {not says}}}".replace("True", "yes").replace("False", "no"),
+        )
+        found = with_recorded_quota(reader, recorded, orchestrated_preemption=says)
+        assert engine_settings(found).preemption_gates is says
 
 
 def test_every_setting_of_the_section_is_recorded_but_those_of_the_process(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ nothing of that is watched."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.metric_labels import MetricLabels
@@ -26,7 +25,6 @@ from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings
 from controlplane.settings.quota import DOMINANT, NAMESPACE
-from controlplane.settings.recorded import with_recorded_quota
 
 
 def engine_settings(settings: Settings) -> EngineSettings:
@@ -46,11 +44,6 @@ def engine_settings(settings: Settings) -> EngineSettings:
         priority_boost=settings.quota.priority_boost == "yes",
         explicit_status=settings.quota.unadmitted_workloads_explicit_status == "yes",
     )
-
-
-def reading_engine_settings(settings: Settings, recorded: Mapping[str, Any]) -> EngineSettings:
-    """Return how the engine decides for a reader of the log: by what is `recorded` there, else by the reader's own settings."""
-    return engine_settings(with_recorded_quota(settings, recorded))
 
 
 def device_rules(settings: Settings) -> DeviceRules:
