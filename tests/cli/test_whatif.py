@@ -136,6 +136,15 @@ def test_the_settings_of_the_service_count_whoever_asks(urls: dict[str, str], tm
     assert run(["--database-url", urls["teams"], *settings, "whatif", "--quota", given]) == 0
 
 
+def test_decisions_about_quota_that_were_others_are_told_and_nothing_is_shown(
+    urls: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.whatif.agreement.ENOUGH", 1.01)  # more than any log agrees
+    given = file(tmp_path, documents(cluster_queue("queue-b", 3)))
+    assert run(["--database-url", urls["teams"], "whatif", "--quota", given]) == 1
+    assert "of the decisions about quota were played again as they were" in capsys.readouterr().err
+
+
 def test_with_other_objects_of_kueues_api(urls: dict[str, str], tmp_path: Path) -> None:
     lends = cluster_queue("queue-b", 3, preemption={"reclaimWithinCohort": "Any"})
     given = file(tmp_path, documents(cluster_queue("cluster-queue", 3), lends, cohort("spare", 4)))
