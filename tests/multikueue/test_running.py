@@ -281,7 +281,7 @@ def test_a_job_that_is_gone_as_well_is_not_waited_for() -> None:
     scene = settled().gone()
     scene.decide()
     (job,) = scene.fleet.index.jobs.items()
-    scene.fold(job[0], JobGone(namespace=NS, name=JOB, uid=job[1].uid))
+    scene.fold(job[0], JobGone(namespace=NS, name=JOB, uid=job[1].uid, kind=job[1].kind))
     scene.remote_job_gone("a")
     scene.clone_gone("a")
     assert STREAM not in scene.fleet.index.workloads
