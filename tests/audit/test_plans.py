@@ -63,7 +63,7 @@ QUERIES = {
     "causes": "SELECT * FROM audit.causes('main', 19999)",
     "a time": "SELECT audit.position_at('main', now())",
     "config changes": "SELECT count(*) FROM audit.config_changes WHERE name = 'c3'",
-    "the policy": "SELECT count(*) FROM audit.leading_in_force",
+    "the policy": "SELECT count(*) FROM audit.policy_in_force",
     "streams by name": "SELECT * FROM audit.streams WHERE namespace = 'ns-3' AND name = 'job-103'",
 }
 
