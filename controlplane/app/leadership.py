@@ -263,6 +263,8 @@ class ServiceTerm(LeadershipTerm):
 
     def _folded(self, events: Sequence[Recorded]) -> None:
         self._took(events)
+        if self._live:
+            self._letting_go.heard(events, self._home)
         self.measure.folded(events, self._live)
         self._workers.wake()
         self._home_watches.look()

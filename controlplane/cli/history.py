@@ -87,7 +87,7 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
     """Return what the service of a log decides by; where the log does not say, what these settings say, and that it is
     so.
     """
-    from controlplane.audit.policy import in_force
+    from controlplane.audit.leading import in_force
     from controlplane.controllers.multikueue.hosting import reading_policy
 
     said = in_force(reader)
@@ -102,10 +102,18 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
 
 def engine_settings_in_force(options: Options, reader: LogReader) -> EngineSettings:
     """Return how the service of a log decides about quota; where the log does not say, what these settings say."""
-    from controlplane.audit.policy import with_quota_in_force
+    from controlplane.audit.leading import with_quota_in_force
     from controlplane.controllers.quota.admission.hosting import engine_settings
 
     return engine_settings(with_quota_in_force(options.settings(), reader))
+
+
+def tell_gap(reader: LogReader) -> None:
+    """Say beside an answer since when nothing is recorded, if that is so."""
+    from controlplane.audit.leading import not_recorded
+
+    if gap := not_recorded(reader):
+        click.echo(gap, err=True)
 
 
 def is_empty(reader: LogReader) -> str:
@@ -262,9 +270,10 @@ def find_story(reader: LogReader, text: str) -> Found:
     hint = f": {empty}" if empty else _of_a_place(text) or hint
     if not near and reader.streams("pod", "candidate", "sourcepod", "member", namespace=namespace, name=name):
         hint = f"; did you mean pod/{namespace}/{name}?"
-    raise CommandFailure(
-        f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}", Exit.NOT_FOUND
-    )
+    from controlplane.audit.leading import known_until
+
+    said = f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}"
+    raise CommandFailure(said + known_until(reader), Exit.NOT_FOUND)
 
 
 def refuse_unplaced(reader: LogReader, text: str) -> None:

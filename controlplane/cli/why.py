@@ -45,6 +45,7 @@ _OF_WORKLOADS = ("workload/", "admission/workload/")
 def why(options: Options, name: str, moment: str | None, watch: bool) -> int:
     """Say why a Workload is where it is, waits, or was taken back.
 
+    While nobody records, it says since when, and up to where it knows.
     NAME may be that of the Workload or of its job. With pod/ before it, it is
     said where a pod is placed, or whose PodGroup it is in; with podgroup/ or
     pipelinerun/, why a PodGroup is in its phase, and a run's pods on a node.
@@ -255,4 +256,5 @@ def ask(options: Options, name: str, at: datetime | None = None) -> tuple[str, E
     with history.open_reader(options, at=at) as reader:
         found = history.find_story(reader, name)
         policy = history.policy_in_force(options, reader)
+        history.tell_gap(reader)
         return found.stream, answer(reader, policy, found, at or SystemClock().now())

@@ -86,6 +86,7 @@ class ClusterConnection:
         self._budget = RequestBudget(around.limits, clock=around.clock, random=around.random)
         self._nudge, self._unauthorized = asyncio.Event(), asyncio.Event()
         self._announced = asyncio.Event()
+        self.answered_at = float("-inf")  # by the monotonic clock
         self._standby: Standby | None = None
         self._reopened = 0  # watches, when the cluster's identity was last seen
         self._watches = ConnectionWatches(name, around, self._budget, self._identify)
@@ -263,6 +264,7 @@ class ClusterConnection:
         self._unauthorized.clear()
         self._announced.clear()
         reached = await self._probe(server)
+        self.answered_at = self._clock.monotonic()
         await self._say(reached)
         self._watches.place(reached.incarnation, config.server)
         try:
@@ -345,7 +347,7 @@ class ClusterConnection:
         timeout, reopened = self._around.timing.heartbeat_timeout, self._watches.reopened
         try:
             await (self._identify(server, timeout) if reopened != self._reopened else server.version(timeout))
-            self._reopened = reopened
+            self._reopened, self.answered_at = reopened, self._clock.monotonic()
         except ClusterError as error:
             if isinstance(error, ApiError) and error.status == 401:
                 raise _ConnectionFailure("Unauthorized", f"{self.name}: {error}") from None

@@ -28,6 +28,7 @@ class ManagementConnection(ClusterConnection):
 
     async def run(self) -> None:
         """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""
+        self.answered_at = self._clock.monotonic()  # who begins is given time to be answered
         try:
             await self._keep_connected(ClientConfig(server=self.name))
         finally:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
-from psycopg.errors import InvalidParameterValue
+from psycopg.errors import DiskFull, InvalidParameterValue
 
 from controlplane.audit.fleet import fold, surroundings
 from controlplane.audit.reads import Filter, LogReader
@@ -56,6 +56,16 @@ _LEAD = """
 SELECT id::text, position, epoch, holder,
        CASE WHEN isfinite(renewed_at) THEN extract(epoch FROM clock_timestamp() - renewed_at)::float8 END
 FROM controlplane.log_head WHERE log = %s
+"""
+
+_ROOM_MB = 16
+# A sort that is larger than its memory goes to a file beside the database, also in a session that may write nothing, and is
+# gone with its answer. The volume of the write-ahead log, if that is another one, is not tried.
+_ROOM = """
+SELECT set_config('work_mem', '64kB', false), set_config('temp_tablespaces', '', false)
+"""
+_SPILLS = """
+SELECT count(*) FROM (SELECT repeat(md5(i::text), 32) AS text FROM generate_series(1, %s) AS i ORDER BY 1 OFFSET 0) AS sorted
 """
 
 _Connection = psycopg.AsyncConnection[Any]
@@ -107,12 +117,14 @@ async def _gather(
     )
     login: Login | Unread = await of(_login(connection))
     lead: Lead | Unread | None = await of(_lead(connection, log))
+    no_room: str | Unread = await of(_no_room(connection))
     return DatabaseFacts(
         unverified_host=host,
         encrypted=encrypted if isinstance(encrypted, Unread) else bool(encrypted[0]),
         server=server,
         standbys=following,
         members=members,
+        no_room=no_room,
         revision=revision,
         login=login,
         lead=lead,
@@ -175,6 +187,16 @@ async def _lead(connection: _Connection, log: str) -> Lead | None:
         return None
     log_id, position, epoch, holder, age = found
     return Lead(log=log, log_id=log_id, position=position, epoch=epoch, holder=holder, age=age)
+
+
+async def _no_room(connection: _Connection) -> str:
+    """Return what the server says when it is to write a temporary file, "" if it could."""
+    await connection.execute(_ROOM.encode())
+    try:
+        await _one(connection, _SPILLS, _ROOM_MB * 1024)
+    except DiskFull as error:
+        return first_line(error)
+    return ""
 
 
 def _connections(settings: Settings) -> Mapping[str, Connection]:

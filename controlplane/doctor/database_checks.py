@@ -176,6 +176,20 @@ def _members(facts: DatabaseFacts) -> Sequence[Finding]:
     return [_HERE.ok("members", f"one of the {len(facts.members)} servers of the URL takes writes, and all answer")]
 
 
+def _disk(facts: DatabaseFacts) -> Sequence[Finding]:
+    if isinstance(facts.no_room, Unread):
+        return [_HERE.unknown("disk", facts.no_room, "look at the free space of the server's volume")]
+    if facts.no_room:
+        return [
+            _HERE.failed(
+                "disk",
+                f"the server's volume is full, or has less than 16 MB left: {facts.no_room}",
+                "enlarge it, or make room on it (`controlplane log archive` takes old events out); what waits is appended by itself then",
+            )
+        ]
+    return [_HERE.ok("disk", "the server could write a temporary file of 16 MB")]
+
+
 def _clock(facts: DatabaseFacts) -> Sequence[Finding]:
     if isinstance(facts.server, Unread):
         return [_HERE.unknown("clock", facts.server, _ASK)]
@@ -208,6 +222,7 @@ CHECKS: tuple[tuple[str, Callable[[DatabaseFacts], Sequence[Finding]]], ...] = (
     ("durable", _durable),
     ("standbys", _standbys),
     ("members", _members),
+    ("disk", _disk),
     ("clock", _clock),
     ("leader", _lead),
 )

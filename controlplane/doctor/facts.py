@@ -79,7 +79,7 @@ class Lead(Value):
 class DatabaseFacts(Value):
     """The database. `revision` is that of the schema, or why it cannot be used; `lead` is None for a log that nobody has
     opened; `connections` are those that the log knows, by cluster; `members` are the servers that the URL names, if they
-    are several.
+    are several; `no_room` is why the server could not write a temporary file, "" if it could.
     """
 
     unreachable: str = ""
@@ -88,6 +88,7 @@ class DatabaseFacts(Value):
     server: Server | Unread = NOT_ASKED
     standbys: Standbys | Unread = NOT_ASKED
     members: Sequence[DatabaseMember] | Unread = ()
+    no_room: str | Unread = NOT_ASKED
     revision: str | Unread = NOT_ASKED
     login: Login | Unread = NOT_ASKED
     lead: Lead | Unread | None = NOT_ASKED

@@ -49,6 +49,9 @@ class Log(Protocol):
         before acting.
         """
 
+    async def assist(self) -> LogHead:
+        """Append with the current epoch, without taking it: a leader after this one fences the caller off too."""
+
     async def heartbeat(self) -> Heartbeat:
         """Return the last heartbeat of the log's holder: whoever sees no other one for a lease may take its
         place.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controlplane.audit import times
 from controlplane.audit.archived import archived_time
-from controlplane.audit.policy import in_force, with_quota_in_force
+from controlplane.audit.leading import in_force, with_quota_in_force
 from controlplane.audit.reads import LogReader
 from controlplane.audit.shown import clock
 from controlplane.controllers.multikueue.context import MultiKueuePolicy

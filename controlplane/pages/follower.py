@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from controlplane.audit.fleet import folded
-from controlplane.audit.policy import in_force
+from controlplane.audit.leading import in_force
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.workloads_now import one_of
 from controlplane.clock import SystemClock

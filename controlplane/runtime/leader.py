@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import structlog
 
 from controlplane.clock import Clock
-from controlplane.log.event import Fenced, LogHead, LogUnavailable
+from controlplane.log.event import Fenced, Heartbeat, LogHead, LogUnavailable
 from controlplane.log.port import Log
 from controlplane.runtime.gate import Gate
 
@@ -44,6 +45,7 @@ class Leader:
         self._alive_until = float("-inf")
         self._holds = False
         self._silent = False
+        self.hesitates: Callable[[], bool] = lambda: False  # whether another process should rather have the lead
         self.refused = ""  # why the lead could not be asked for, for a lease by now; "" if it could
 
     @property
@@ -62,7 +64,7 @@ class Leader:
                         told = True
                         _log.info("following", detail="another process leads this log", epoch=heartbeat.epoch)
                     seen, since = heartbeat, asked
-                if heartbeat.free or asked - since >= self._lease:
+                if asked - since >= self._pause(heartbeat):
                     head = await self._keeper.lead(self._identity, heartbeat)
                     if head is not None:
                         self._confirm(asked)
@@ -75,6 +77,12 @@ class Leader:
                         _log.warning("the lead cannot be asked for", error=str(error))
                     self.refused = str(error)
             await self._clock.sleep(self._renew / 2)
+
+    def _pause(self, heartbeat: Heartbeat) -> float:
+        """Return for how many seconds there is to be no other heartbeat before the lead is taken: who hesitates gives others a
+        lease more.
+        """
+        return (0.0 if heartbeat.free else self._lease) + (self._lease if self.hesitates() else 0.0)
 
     async def keep(self) -> None:
         """Send heartbeats; raises `Fenced` once another process has taken the epoch."""

@@ -30,7 +30,7 @@ from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEven
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
-from controlplane.runtime.bound import ManagementReach
+from controlplane.runtime.bound import LettingGo, ways_to_lead
 from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.connection_events import event_of, lift
 from controlplane.runtime.effects import Effects
@@ -128,6 +128,7 @@ class LeadershipTerm(ABC):
         )
         self._snapshots = snapshots_of(context, hosted.router, log)
         self._started = False
+        self._letting_go = LettingGo(context.clock)
 
     def _given(
         self, specs: Sequence[WatchSpec], sink: Sink, read_secret: ReadSecret, budget: Budget
@@ -167,27 +168,25 @@ class LeadershipTerm(ABC):
         The lead is asked for only once everything is folded: a lease would not last for the replay of a long log.
         Raises `WrongCluster`."""
         acquiring: asyncio.Task[LogHead] | None = None
-        reach = ManagementReach(
-            self._context.open_management,
-            lambda: self._controllers.connections.get(MANAGEMENT),
-            self._clock,
-            self._health,
-        )
+        reach, requests = ways_to_lead(self._context, lambda: self._controllers.connections.get(MANAGEMENT))
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 if await self._follow() and acquiring is None:
                     if self._bound:
                         await reach.begin()
+                        self.leader.hesitates = lambda: reach.unreached
                     acquiring = asyncio.create_task(self._acquire(), name="acquire")
                 waiting = {stopping, acquiring} if acquiring else {stopping}
                 await asyncio.wait(waiting, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
                 if acquiring is not None and acquiring.done():
                     return acquiring.result()
                 reach.tell(self.leader.refused)
+                if self._bound:
+                    requests.look()
             return None
         finally:
-            await end(stopping, *reach.tasks, *([acquiring] if acquiring is not None else []))
+            await end(stopping, *reach.tasks, *requests.tasks, *([acquiring] if acquiring is not None else []))
 
     async def _acquire(self) -> LogHead:
         if self._claims is not None:
@@ -244,7 +243,7 @@ class LeadershipTerm(ABC):
     async def take_over(self, head: LogHead) -> None:
         """Fold up to the head at which the lead became ours, and say so in the log."""
         await self.runner.catch_up(head.position)
-        self._effects.inherited = head.position
+        self._effects.inherited = self._letting_go.since = head.position
         watched, holder = self._looked_since(), self._context.settings.leader.identity
         since = watched.until(head.heartbeat) if watched is not None else None
         started = service_started(head.epoch, holder, self._context.ports.version, since)
@@ -266,18 +265,19 @@ class LeadershipTerm(ABC):
         """Say what is to be said when a lead ends in good order: nothing, unless something depends on it."""
 
     def _take_up(self) -> asyncio.Future[None]:
-        """Begin to lead; return the future in which a part that nobody awaits says that it failed."""
+        """Begin to lead; return the future in which a part that nobody awaits says that it failed; it is done without
+        a failure if the lead is let go."""
         self._live = True
         for check in self.CHECKS:  # what held of a follower does not hold of a leader before it has looked
             self._health.set(check, False, "not in view yet")
-        failure = self._effects.failure = asyncio.get_running_loop().create_future()
+        failure = self._effects.failure = self._letting_go.done = asyncio.get_running_loop().create_future()
         return failure
 
     async def _together(
         self, home: ManagementConnection, own: Iterable[Part], failure: asyncio.Future[None], stop: asyncio.Event
     ) -> None:
-        """Run the parts of every process and its own until stopped; raises `Fenced`, or the fault of whatever part
-        ended first.
+        """Run the parts of every process and its own until stopped, or until the lead is let go; raises `Fenced`, or the fault
+        of whatever part ended first.
         """
         parts: list[Part] = [
             self.runner.run(),

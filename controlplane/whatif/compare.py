@@ -18,12 +18,8 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import (
-    ClusterForgotten,
-    LogRebound,
-    MassOutageAccepted,
-    ServiceStarted,
-)
+from controlplane.controllers.connectivity.events import ServiceStarted
+from controlplane.controllers.connectivity.watched import BESIDE
 from controlplane.log.event import Event, Recorded
 from controlplane.log.port import FOLLOWED
 from controlplane.runtime.controller import Decided
@@ -36,7 +32,6 @@ tries again after five seconds."""
 AFTER = 3 * PATIENCE
 """For how long after the last position that is compared the log should be taken, so that what was decided before it and
 recorded after it is known."""
-_OPERATORS = (ClusterForgotten, MassOutageAccepted, LogRebound)  # recorded whether anybody leads or not
 
 _FOLLOWED = 2 * FOLLOWED  # the events, and what follows from them
 
@@ -180,7 +175,7 @@ class DecisionComparison:
             if event.unwatched_since is not None:
                 self._ask_due(min(event.unwatched_since, until))
             self._owed.clear()
-        elif not isinstance(event, _OPERATORS):
+        elif not isinstance(event, BESIDE):
             self._ask_due(until)
             self._overdue(recorded)
 

@@ -71,6 +71,7 @@ def cluster(identity: str, **more: Any) -> ClusterFacts:
 
 def database(**more: Any) -> DatabaseFacts:
     found = DatabaseFacts(
+        no_room="",
         encrypted=True,
         server=Server(
             version=160003,

@@ -64,6 +64,13 @@ def home(**more: Any) -> Facts:
 DATABASE = [
     (facts(database=database(unreachable="refused")), "reachable", "failed", "cannot be reached: refused"),
     (facts(database=database(server=SILENT)), "reachable", "unknown", "no answer within 10 seconds"),
+    (
+        facts(database=database(no_room='could not write to file "base/pgsql_tmp/1": No space left on device')),
+        "disk",
+        "failed",
+        "the server's volume is full, or has less than 16 MB left: could not write to file",
+    ),
+    (facts(database=database(no_room=SILENT)), "disk", "unknown", "no answer"),
     (server(version=140012), "reachable", "failed", "it is PostgreSQL 14"),
     (server(standby=True), "primary", "failed", "it is a standby"),
     (server(read_only=True), "primary", "failed", "default_transaction_read_only is on"),

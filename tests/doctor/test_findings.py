@@ -49,6 +49,7 @@ def test_where_all_is_well_every_check_says_so() -> None:
                 "durable",
                 "standbys",
                 "members",
+                "disk",
                 "clock",
                 "leader",
             )

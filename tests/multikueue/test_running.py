@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.events import (
     SpecUpdateDecided,
     StatusRelayDecided,
 )
-from controlplane.controllers.multikueue.observations import JobObserved, Owner
+from controlplane.controllers.multikueue.observations import JobGone, JobObserved, Owner
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import JOBSETS
 from controlplane.runtime.writes import Effect
@@ -258,10 +258,33 @@ def test_a_new_job_of_the_same_name_after_everything_is_gone_starts_afresh() -> 
     scene.remote_job_gone("a")
     scene.decide()
     scene.clone_gone("a")
-    assert STREAM not in scene.fleet.index.workloads
     scene.job(status="00" * 32, inactive=True, suspended=True)
+    assert STREAM not in scene.fleet.index.workloads
     scene.workload({"Admitted": False}, check="Pending", cluster_name="")
     assert scene.names() == ["Nomination", "Clone a"]
+
+
+def test_a_job_that_says_that_it_runs_is_brought_to_rest_when_its_workload_is_gone_and_the_copies_with_it() -> None:
+    scene = settled().gone()
+    scene.decide()
+    scene.job(status="11" * 32, inactive=False, suspended=True)
+    assert scene.names() == [], "the copy may run"
+    scene.remote_job_gone("a")
+    scene.clone_gone("a")
+    rest = only(scene.decide(), StatusRelayDecided)
+    assert (rest.drain, rest.reason) == (True, WorkloadReason.NOTHING_RUNS)
+    scene.job(status="00" * 32, inactive=True, suspended=True)
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_a_job_that_is_gone_as_well_is_not_waited_for() -> None:
+    scene = settled().gone()
+    scene.decide()
+    (job,) = scene.fleet.index.jobs.items()
+    scene.fold(job[0], JobGone(namespace=NS, name=JOB, uid=job[1].uid, kind=job[1].kind))
+    scene.remote_job_gone("a")
+    scene.clone_gone("a")
+    assert STREAM not in scene.fleet.index.workloads
 
 
 def test_a_workload_made_again_under_its_name_does_not_inherit_the_winner() -> None:

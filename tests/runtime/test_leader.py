@@ -99,6 +99,22 @@ async def test_the_second_takes_over_at_once_when_the_first_resigned(clock: Manu
         assert (await waiting).epoch == 2
 
 
+async def test_one_that_hesitates_leaves_a_lead_to_others_for_a_lease_and_takes_it_then(clock: ManualClock) -> None:
+    async with replicas(clock) as (first, second):
+        third = Replica(second.log._store, clock, "third")
+        second.leader.hesitates = lambda: True
+        hesitating, waiting = second.wait_for_lead(), third.wait_for_lead()
+        await clock.pass_(0.1)
+        await first.leader.release()
+        await clock.pass_(RENEW)
+        assert (await waiting).epoch == 2
+        await clock.pass_(LEASE + RENEW)
+        assert not hesitating.done(), "the lease has to end first"
+        await clock.pass_(LEASE + RENEW)
+        assert (await hesitating).epoch == 3
+        await third.stop()
+
+
 async def test_a_leader_that_was_overtaken_is_fenced_and_no_longer_sure(clock: ManualClock) -> None:
     async with replicas(clock) as (first, second):
         keeping = first.keep()

@@ -38,6 +38,14 @@ class ServiceStopped(Event):
     holder: str
 
 
+class LeadRequested(Event):
+    """A process that follows asks for the lead: the management cluster answers it, and does not answer the one that leads.
+    `epoch` is that of the leader, who lets the log go if that is so for a while."""
+
+    epoch: int
+    holder: str
+
+
 class PolicyInForce(Event):
     """The settings that decisions rest on from here: said by a process that begins to lead, if they are not those that
     were in force.
@@ -238,6 +246,7 @@ TROUBLE = (ClusterConnectFailed, ClusterStandby, ClusterSuspected, ClusterLost)
 EVENTS: tuple[type[Event], ...] = (
     ServiceStarted,
     ServiceStopped,
+    LeadRequested,
     PolicyInForce,
     LogWentBack,
     EventRefused,

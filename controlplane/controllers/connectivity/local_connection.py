@@ -14,6 +14,7 @@ from controlplane.controllers.connectivity.events import (
     EVENTS,
     MANAGEMENT,
     EventRefused,
+    LeadRequested,
     LogWentBack,
     ServiceStarted,
     ServiceStopped,
@@ -72,6 +73,11 @@ def service_started(epoch: int, holder: str, version: str, unwatched_since: date
 def service_stopped(epoch: int, holder: str) -> NewEvent:
     """Return the last event of a process that lets the log go."""
     return NewEvent(stream=SERVICE_STREAM, event=ServiceStopped(epoch=epoch, holder=holder))
+
+
+def lead_requested(epoch: int, holder: str) -> NewEvent:
+    """Return what a follower says that asks the leader of an epoch for the lead."""
+    return NewEvent(stream=SERVICE_STREAM, event=LeadRequested(epoch=epoch, holder=holder))
 
 
 def log_went_back(replaced: LogReplaced, holder: str) -> NewEvent:

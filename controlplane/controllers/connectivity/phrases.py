@@ -46,6 +46,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         connectivity.EventRefused: "the database refused {e.type} on {e.stream}",
         connectivity.ServiceStarted: "{e.holder} took the log over (epoch {e.epoch}, version {e.version})",
         connectivity.ServiceStopped: "{e.holder} let the log go (epoch {e.epoch})",
+        connectivity.LeadRequested: (
+            "{e.holder} asks for the lead (epoch {e.epoch}): it reaches the management cluster, and the leader does not"
+        ),
         connectivity.PolicyInForce: lambda e: (
             f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
             f" and {', '.join(e.kinds) or 'no kinds'}{_also(e)}"

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageAccepted, ServiceStarted
+from controlplane.controllers.connectivity.events import (
+    ClusterForgotten,
+    LeadRequested,
+    LogRebound,
+    MassOutageAccepted,
+    ServiceStarted,
+)
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Recorded
 
-#: What an operator records, whether a process leads or not.
-_OPERATORS = (ClusterForgotten, MassOutageAccepted)
+BESIDE = (ClusterForgotten, MassOutageAccepted, LogRebound, LeadRequested)
+"""What an operator, or a process that follows, records, whether a process leads or not."""
 
 
 class Watched:
@@ -26,7 +32,7 @@ class Watched:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
         event = recorded.event
-        if isinstance(event, _OPERATORS):
+        if isinstance(event, BESIDE):
             return
         self._heard = recorded.recorded_at
         self.since = self.since or recorded.recorded_at

@@ -94,7 +94,7 @@ class SharedJobs(ExistingObjects):
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
-            self.workloads.pop(stream, None)
+            self._depend(stream, self.workloads.pop(stream, None), None)
             self._depend(stream, state, None)
             rested = self._rest_on.pop(stream, set()) | self._took_from.pop(stream, set())
             for others in self._took_from.values():

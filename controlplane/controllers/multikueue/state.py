@@ -40,8 +40,9 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
     `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its status;
     `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
-    another one took its place. `relayed_members`: what was last written to the pods of a group beside the first, by name.
-    `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
+    another one took its place. `left`: the job that still says that it runs, though the Workload went without being asked.
+    `relayed_members`: what was last written to the pods of a group beside the first, by name. `opening`: where a preemption gate is
+    being opened, or was without anybody seeing it yet, and since when.
     `positions`: where in the log it came to be as it is
     (`controlplane.controllers.multikueue.facets`)."""
 
@@ -67,6 +68,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     ended: dict[str, str] = {}
     runs_for: str = ""
     slice_of: observations.Owner | None = None
+    left: observations.Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
     relayed_members: Mapping[str, Relayed] = {}
@@ -75,32 +77,30 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     @property
     def owner(self) -> observations.Owner | None:
-        """The user's job; of a slice that was replaced also when its Workload is gone."""
-        return self.local.owner if self.local is not None else self.slice_of
+        """The user's job; of a slice that was replaced, and of one that still runs, also when its Workload is gone."""
+        return self.local.owner if self.local is not None else self.slice_of or self.left
 
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it: no object anywhere, no open write."""
-        return self.local is None and not self.remotes and not self.effects and not self.unsure
+        return not (self.local or self.remotes or self.effects or self.unsure or self.left)
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
         return self.remotes.get(cluster, _NOTHING)
 
     def concerns(self, cluster: str) -> bool:
-        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left
-        there. Of one that is being deleted, and of one of which the log knows no attempt, something may be anywhere.
-        """
+        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left there. Of one
+        that is being deleted, and of one of which the log knows no attempt, something may be anywhere."""
         local = self.local
         placed = local.cluster_name if local is not None and self.attempt and not local.deleting else ""
         return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
 
     def has_to_do_with(self, cluster: str) -> bool:
         """Whether something of it is on a cluster, may be, or is about to be."""
-        local = self.local
+        local, written = self.local, {effect.decision.cluster for effect in self.effects.values()}
         if local is not None and not local.is_true("Finished") and cluster in (self.winner, local.cluster_name):
             return True
-        written = {effect.decision.cluster for effect in self.effects.values()}
         return cluster in self.remotes or cluster in self.unsure or cluster in written
 
 
@@ -210,7 +210,7 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         state = _end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
     of = seen.owner if seen.replaced else None
-    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner))
+    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, left=None, winner=winner))
 
 
 def _seated(state: WorkloadState) -> WorkloadState:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from controlplane.controllers.connectivity.events import ServiceStarted
+from controlplane.controllers.connectivity.events import LeadRequested, ServiceStarted
 from controlplane.dst.engine.trace import Trace
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.runtime.controller import OpenWrite
@@ -82,7 +82,7 @@ class LogRules:
         self._streams[recorded.position] = recorded.stream
 
     def _may_write(self, recorded: Recorded, writer: str) -> bool:
-        return writer == self._writer
+        return writer == self._writer or isinstance(recorded.event, LeadRequested)  # which one that follows appends
 
     def _decision(self, recorded: Recorded, event: Any, what: str) -> None:
         if event.reason not in self._meanings.reasons:
