@@ -102,3 +102,18 @@ def test_why_a_workload_waits_is_told_also_if_the_write_of_it_met_a_newer_versio
     scene.settle()
     assert scene.condition("a", "QuotaReserved")["reason"] == "ExceedsMaxQuota"
     assert told(scene, "a", "ExceedsMaxQuota") == [scene.condition("a", "QuotaReserved")["message"]]
+
+
+def test_why_a_workload_waits_is_told_again_of_one_that_is_made_anew_under_its_name() -> None:
+    """Whoever deletes the Workload of a job gets another one of the same name, and nothing else changes."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.workload("a", "q", "7")
+    scene.settle()
+    before = scene.condition("a", "QuotaReserved")
+    scene.delete(kinds.WORKLOADS, "a", NS)
+    scene.settle()
+    scene.workload("a", "q", "7")
+    scene.settle()
+    assert scene.condition("a", "QuotaReserved")["message"] == before["message"]
+    assert len(told(scene, "a", "ExceedsMaxQuota")) == 2
