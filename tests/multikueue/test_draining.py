@@ -242,6 +242,18 @@ def test_the_job_of_a_workload_that_is_deleted_comes_to_rest_once_its_copy_is_go
     assert (rest.drain, rest.reason) == (True, WorkloadReason.NOTHING_RUNS)
 
 
+def test_the_status_of_a_job_that_runs_here_is_its_own_controller_s_also_if_its_workload_is_deleted() -> None:
+    """Its pods are still being stopped, and its quota counts until its controller says that nothing runs."""
+    for managed_by in ("", "example.com/other"):
+        scene = Scene("a").job(managed_by=managed_by, suspended=True, status=RUNS, inactive=False)
+        scene.workload({"QuotaReserved": True, "Admitted": True})
+        scene.decide()
+        scene.workload(deleting=True)
+        assert scene.decide() == []
+        scene.gone()
+        assert scene.decide() == []
+
+
 def test_it_does_not_while_its_copy_may_run_on_a_cluster_that_is_away() -> None:
     scene = Scene("a", "b").running("a", "a", "b").tick(seconds=1)
     scene.decide()

@@ -46,7 +46,7 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
     """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it, and
     no other Workload is made of its job before."""
     context, job = pass_.context, pass_.context.job
-    if job is None or job.inactive or job.deleting or not _is_delegated(pass_):
+    if job is None or job.inactive or job.deleting or not _is_delegated(pass_, job):
         return
     if pass_.must_wait() or _may_run_anywhere(pass_):
         return
@@ -55,11 +55,15 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
         _write_rest(pass_, job)
 
 
-def _is_delegated(pass_: WorkloadPass) -> bool:
-    """Whether the job runs on workers alone, and no slice has it, or is about to."""
+def _is_delegated(pass_: WorkloadPass, job: JobObserved) -> bool:
+    """Whether the job runs on workers alone, and no slice has it, or is about to: one that is not ours runs here, and its own
+    controller says how."""
     context = pass_.context
     elsewhere = any(other.remotes for other in context.slices)
-    return not elsewhere and context.adapter is not None and context.adapter.delegates
+    ours = (
+        context.adapter is not None and context.adapter.delegates and job.managed_by == context.policy.controller_name
+    )
+    return ours and not elsewhere
 
 
 def _may_run_anywhere(pass_: WorkloadPass) -> bool:
