@@ -228,7 +228,9 @@ WORKERS = [
     (on_a(refused=Unread(said='Secret "a" not found')), "kubeconfig", "failed", 'cannot be used: Secret "a" not'),
     (on_a(refused=NOT_READ), "kubeconfig", "unknown", "403"),
     (
-        on_a(version=Unread(said="worker-a: the certificate of 10.0.0.1:6443 is not trusted (self-signed certificate)")),
+        on_a(
+            version=Unread(said="worker-a: the certificate of 10.0.0.1:6443 is not trusted (self-signed certificate)")
+        ),
         "reachable",
         "failed",
         "is not trusted (self-signed certificate)",
