@@ -52,8 +52,8 @@ class HostedControllers:
         self.jobs: JobFrameworkController | None = named.get("jobframework")
         self.admission: AdmissionController | None = named.get("admission")
         self.follows = any(one.follows for one in self._hosted)
-        # Alone, the dispatch of Workloads knows of an object what its reflector knows.
-        self.sole = len(self._hosted) == 1
+        # Alone, the dispatch of Workloads knows of an object what its reflector knows, if it records all of them.
+        self.sole = len(self._hosted) == 1 and not self.fleet.policy.own_only
         self.home = united(spec for one in self._hosted for spec in one.home)
         self.workers = united(spec for one in self._hosted for spec in one.workers)
         self._indices = [one.knows for one in self._hosted if one.knows is not None]

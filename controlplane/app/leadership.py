@@ -34,7 +34,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, TROUBLE, Cl
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue.hosting import in_force
-from controlplane.kube.kinds import CLUSTER_PROFILES, SECRETS
+from controlplane.kube.kinds import CLUSTER_PROFILES, SECRETS, WORKLOADS
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Append, Event, LogError, LogHead, Recorded
 from controlplane.log.port import Log
@@ -268,6 +268,8 @@ class ServiceTerm(LeadershipTerm):
         self.measure.folded(events, self._live)
         self._workers.wake()
         self._home_watches.look()
+        if self._fleet.take_missed():
+            self._home.list_again([WORKLOADS, *(one.kind for one in self._fleet.policy.adapters.values())])
         if self._extras is not None:
             self._extras.wake()
         for recorded in events:

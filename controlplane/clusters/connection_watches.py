@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from controlplane.clusters.connection_reports import StoreRestored
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.streams import ApiServer
-from controlplane.kube.kinds import ObjectRef
+from controlplane.kube.kinds import Kind, ObjectRef
 from controlplane.kube.watches import WatchSpec
 from controlplane.tasks import end
 
@@ -54,6 +54,12 @@ class ConnectionWatches:
         for reflector in self._all():
             if reflector.spec.kind == ref.kind:
                 reflector.absent(ref.namespace, ref.name)
+
+    def list_again(self, kinds: Collection[Kind]) -> None:
+        """Have kinds listed anew, so that the sinks are shown once more what they have seen."""
+        for reflector in self._all():
+            if reflector.spec.kind in kinds:
+                reflector.list_again()
 
     def want(self, wanted: Mapping[WatchSpec, Sink]) -> None:
         """Follow these besides what every cluster is watched for; what is no longer wanted is let go."""

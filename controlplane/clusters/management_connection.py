@@ -5,13 +5,14 @@ In: a way to open its API server, asked again for each attempt, so that a rotate
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from controlplane.clusters.connection import ClusterConnection
 from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.streams import ApiServer
+from controlplane.kube.kinds import Kind
 
 
 class ManagementConnection(ClusterConnection):
@@ -20,6 +21,10 @@ class ManagementConnection(ClusterConnection):
     def __init__(self, name: str, open_server: Callable[[], Awaitable[ApiServer]], around: ConnectionConfig) -> None:
         super().__init__(name, SecretSource(""), around)
         self._open_server = open_server
+
+    def list_again(self, kinds: Collection[Kind]) -> None:
+        """Have kinds listed anew, so that the sinks are shown once more what they have seen."""
+        self._watches.list_again(kinds)
 
     async def run(self) -> None:
         """Keep the cluster connected until cancelled. Raises only what the sink or the facts' receiver raise."""

@@ -119,10 +119,10 @@ class Reflector:
         self._deliveries = Deliveries(self._taken, self._pace.ahead, patient)
         self._history = ClusterHistory(newest, is_gone)
         self._contradictions = Contradictions()
-        self._doubtful = False
         self._forgotten = asyncio.Event()
+        self._asked = 0  # counts who asked for a list: one that began before does not answer him
         self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
-        self._synced = self._watched = False
+        self._doubtful = self._synced = self._watched = False
         self._silent = self._failures = self._rejections = self._refusals = 0
 
     @property
@@ -141,17 +141,19 @@ class Reflector:
         self.settled.clear()
 
     def doubt_position(self) -> None:
-        """List before going on: the cluster was out of sight for a while, so the position may no longer be one of its
-        history.
-        """
+        """List before going on: the cluster was out of sight, so the position may no longer be one of its history."""
         self._doubtful = True
         self.settled.clear()
+
+    def list_again(self) -> None:
+        """List, and end the watch: what was shown before may be wanted by now."""
+        self._doubtful, self._asked = True, self._asked + 1
+        self._forgotten.set()
 
     def absent(self, namespace: str, name: str) -> None:
         """Take note that an object is not there: list, and end the watch, if that has shown it for too long all the same."""
         if self._contradictions.absent(namespace, name, self.known, self._clock.monotonic()):
-            self._doubtful = True
-            self._forgotten.set()
+            self.list_again()
 
     async def run(self, api: ApiServer) -> None:
         """Follow the kind until cancelled. Raises `Rejected`, and whatever the sink raises."""
@@ -181,10 +183,8 @@ class Reflector:
         return self._backoff.next()
 
     async def _list(self, api: ApiServer) -> None:
-        """List everything, emit the difference to what was known, and take the list's version as the place to watch
-        from.
-        """
-        kind, gap = self.spec.kind, self._synced
+        """List everything, emit the difference to what was known, and watch from the list's version."""
+        kind, gap, asked = self.spec.kind, self._synced, self._asked
         listing, limit, token = Listing(kind, self.known), self._pace.page, ""
         era = self._era
         while era == self._era:
@@ -218,7 +218,7 @@ class Reflector:
         self._advance(version)
         self._history.complete = not listing.poisons
         self._contradictions.listed()
-        self._synced, self.off, self._doubtful = True, None, False
+        self._synced, self.off, self._doubtful = True, None, asked != self._asked
         self._heard()
         self.settled.set()
 

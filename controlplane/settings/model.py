@@ -321,6 +321,11 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
                 "Kueue's gate is taken from all that are admitted"
             ),
         )
+    if settings.quota.builtin and settings.multikueue.recorded_workloads == "own":
+        yield (
+            "multikueue.recordedWorkloads",
+            "must be all when quota.mode is builtin: who decides on quota decides about the Workloads of all queues",
+        )
     yield from quota_contradictions(settings.quota)
     served = bool(settings.webhook.certificate)
     yield from coscheduling_contradictions(settings.coscheduling, runs="coscheduling" in on, served=served)

@@ -193,6 +193,15 @@ class MultiKueue(Value, rename="camel"):
             "Where it is off, Kueue lets the pod go.",
         ),
     ] = "own"
+    recorded_workloads: Annotated[
+        str,
+        Setting(
+            Choice(("all", "own")),
+            "Which Workloads and jobs of the management cluster are recorded: `all`, or `own`, those whose queue may lead to an "
+            "AdmissionCheck of `controllerName`, where services with several logs share the cluster. What is not known to lead elsewhere "
+            "is recorded too.",
+        ),
+    ] = "all"
     pipeline_run_filter: Annotated[
         str,
         Setting(

@@ -253,6 +253,35 @@ def test_a_job_that_is_content_with_less_gets_less_and_its_wish_back() -> None:
     assert not is_true(scene.workload(), "QuotaReserved")
 
 
+def test_a_job_that_got_less_and_asks_for_more_meanwhile_is_stopped_and_asks_anew() -> None:
+    """What it asks for now is what its Workload asked for: that is no reason to leave it half stopped, nor to give it less again."""
+    scene = Scene()
+    scene.flavor()
+    made = job(parallelism=3, completions=3)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    template = scene.create(made)["spec"]["template"]["spec"]
+    scene.settle()
+    before = meta(scene.workload())["uid"]
+    scene.admit(main=2)
+    scene.settle()
+    patch(scene, {"status": {"active": 2, "ready": 2}}, subresource="status")
+    patch(scene, {"spec": {"parallelism": 3}})
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    patch(scene, {"status": {"active": None, "ready": None}}, subresource="status")
+    scene.settle()
+    found, workload = scene.job(), scene.workload()
+    assert "kueue.x-k8s.io/stopping" not in meta(found).get("annotations", {})
+    assert (found["spec"]["suspend"], found["spec"]["parallelism"]) == (True, 3)
+    assert found["spec"]["template"]["spec"] == template
+    assert meta(workload)["uid"] != before
+    assert not is_true(workload, "QuotaReserved")
+    assert [reason for reason, _ in scene.events() if reason == "DeletedWorkload"]
+    scene.admit(main=3)
+    scene.settle()
+    assert (scene.job()["spec"]["suspend"], scene.job()["spec"]["parallelism"]) == (False, 3)
+
+
 # --- ends ---
 
 

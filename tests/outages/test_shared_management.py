@@ -22,6 +22,7 @@ from controlplane.settings import Settings
 from controlplane.simulation.seeding import ensure
 from tests.multikueue.kep693.rig import NS, user_job
 from tests.outages.stage import Replica, Stage, settings
+from tests.outages.test_pods import Pods, pod
 
 Make = Callable[..., Awaitable[Stage]]
 SECOND = "example.com/second"
@@ -61,6 +62,16 @@ def written(on: Stage, log: str) -> int:
     return int(count)
 
 
+def streams_of(on: Stage, log: str) -> set[str]:
+    return {str(one) for (one,) in on.query("SELECT DISTINCT stream FROM controlplane.events WHERE log = %s", log)}
+
+
+def workload_of(on: Stage, job: str) -> str:
+    found = on.workload(name=job)
+    assert found is not None
+    return f"workload/{NS}/{meta(found)['name']}"
+
+
 def waits(replica: Replica) -> str:
     check = replica.health.checks.get("leader")
     return check.detail if check is not None and check.detail.startswith("waits: ") else ""
@@ -95,6 +106,53 @@ async def test_each_has_its_own_queues_and_leaves_those_of_the_other_alone(stage
     chosen = on.query("SELECT log, count(*) FROM controlplane.events WHERE type = 'WinnerChosen' GROUP BY 1 ORDER BY 1")
     assert chosen == [("main", 3), ("second", 3)]
     assert all(len(on.witness.starts[name]) == 1 for name in names)
+
+
+async def test_who_records_its_own_records_nothing_of_what_the_other_dispatches(stage: Make) -> None:
+    own = of_second(controller_name=SECOND, origin="second", recorded_workloads="own")
+    on = await stage("a", "b", ports=BRIEF)
+    queue_of_second(on)
+    second = await on.up(wanted=own)
+    fleet = second.service.fleet
+    assert fleet is not None
+    await on.until(lambda: fleet.index.leads_to_us(NS, "user-queue") is False, "where the queues lead is known")
+    on.submit("one")
+    submit_to_second(on, "two")
+    for name in ("one", "two"):
+        on.end(await on.running(name=name), name=name)
+        await on.done(name)
+    found = on.query("SELECT DISTINCT stream FROM controlplane.events WHERE log = 'second' ORDER BY 1")
+    streams = {str(stream) for (stream,) in found if stream.startswith(("workload/", "job/"))}
+    assert streams == {f"job/jobs.batch/{NS}/two", workload_of(on, "two")}
+    assert all(len(on.witness.starts[name]) == 1 for name in ("one", "two"))
+
+
+async def test_what_was_not_recorded_is_listed_again_once_its_queue_leads_here(stage: Make) -> None:
+    """A check is made anew under the second one's name while a pod waits for it, which has no `managedBy`."""
+    both = ("batch/job", "pod")
+    own = of_second(controller_name=SECOND, origin="second", recorded_workloads="own", kinds=both)
+    on = await stage("a", "b", ports=BRIEF, settings=settings(kinds=both), pods=True)
+    store = on.manager.store
+    queue_of_second(on)
+    check = store.get(ADMISSION_CHECKS, "", "second")["spec"]
+    ensure(store, ADMISSION_CHECKS, "second", keep=False, spec={**check, "controllerName": "example.com/nobody"})
+    second = await on.up(wanted=own)
+    fleet = second.service.fleet
+    assert fleet is not None
+    await on.until(lambda: fleet.index.leads_to_us(NS, "second") is False, "where the queue leads is known")
+    there, waiting = Pods(on), pod("train")
+    meta(waiting)["labels"]["kueue.x-k8s.io/queue-name"] = "second"
+    there.make(waiting)
+    await on.until(lambda: there.workloads() and "admissionChecks" in str(there.workloads()), "the Workload waits")
+    await on.until(lambda: "workload/" in str(streams_of(on, "main")), "the other one has recorded it")
+    store.delete(ADMISSION_CHECKS, "", "second")
+    await on.until(lambda: "second" not in fleet.index.checks, "the check is gone")
+    assert "workload/" not in str(streams_of(on, "second"))
+    assert "job/" not in str(streams_of(on, "second")), "nothing of it concerned this one"
+    ensure(store, ADMISSION_CHECKS, "second", spec=check)
+    await on.until(lambda: there.all("Running"), "it runs")
+    await on.until(lambda: there.all("Succeeded") and there.finished() and not there.copies(), "its end is told")
+    assert len(there.ran) == 1
 
 
 async def test_one_with_another_log_waits_and_says_for_whom_and_takes_over_when_that_one_goes(stage: Make) -> None:

@@ -52,8 +52,9 @@ class PolicyInForce(Event):
 
     The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is;
     `cluster_profiles` whether ClusterProfiles are followed, and `access_providers` the names of the commands that log in to
-    their clusters. `quota` is the section of that name, as a settings file has it, where this service decides on quota: empty where
-    Kueue does, and in logs of versions that did not say it.
+    their clusters. `own_only`: of the management cluster only the Workloads of our own queues are recorded. `quota` is the
+    section of that name, as a settings file has it, where this service decides on quota: empty where Kueue does, and in
+    logs of versions that did not say it.
     """
 
     controllers: list[str] = []
@@ -76,6 +77,7 @@ class PolicyInForce(Event):
     dispatch_round_seconds: float = 300.0
     scoring_window_seconds: float = 3600.0
     scoring: dict[str, Any] = {}
+    own_only: bool = False
     orchestrated_preemption: bool = False
     quota_automation: bool = False
     cluster_profiles: bool = False

@@ -46,13 +46,22 @@ def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events
         stale = others.pop(0) if others and _can_follow(job, others[0]) else None
     elif job.end is None:
         only = others[0] if len(others) == 1 else None
-        if not stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, RESTORING if only is not None else MISSING):
+        if not _stopped(step, job, only):
             return False
     if removed(step, others, JobReason.NO_MATCHING_WORKLOAD):
         return False
     if stale is not None:
         rewrite(step, job, stale)
     return stale is None
+
+
+def _stopped(step: JobPass, job: events.QueuedJobObserved, only: events.JobWorkloadObserved | None) -> bool:
+    """Stop a job that runs with a Workload that does not fit, or with none; return whether it is stopped."""
+    if only is not None and job.stopping and not only.deleting and not job.elastic:
+        # Restored, the job may ask for what this Workload asks for; it stays until nothing runs, for its quota counts.
+        step.write(events.JobWorkloadRemovalDecided(**writes.head(only), reason=JobReason.NO_MATCHING_WORKLOAD))
+        return False
+    return stop(step, job, only, JobReason.NO_MATCHING_WORKLOAD, RESTORING if only is not None else MISSING)
 
 
 def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:

@@ -210,7 +210,7 @@ def equivalent(job: events.QueuedJobObserved, workload: events.JobWorkloadObserv
     if running is not None:
         if _same(job.pod_sets, running, tolerations=tolerations):
             return True
-        return job.suspended and _same(job.pod_sets, workload.pod_sets, tolerations=tolerations)
+        return job.suspended and not job.stopping and _same(job.pod_sets, workload.pod_sets, tolerations=tolerations)
     return _same(job.pod_sets, workload.pod_sets, tolerations=tolerations)
 
 

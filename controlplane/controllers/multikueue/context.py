@@ -38,8 +38,9 @@ class MultiKueuePolicy(Value):
     if it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`.
     `scoring`: the rules by which clusters are left out and ordered, and over which `scoring_window` their answers count;
     None where they are not. `pod_gate`: which scheduling gate keeps a dispatched pod from running on the management cluster,
-    `own` or `kueue`. `claims`: jobs of our queues are made ours when they are created. `orchestrated_preemption`: copies
-    preempt others when we let them, one cluster every `preemption_pause`."""
+    `own` or `kueue`. `claims`: jobs of our queues are made ours when they are created. `own_only`: Workloads
+    and jobs of queues that lead to others' checks are not recorded. `orchestrated_preemption`: copies preempt others when we
+    let them, one cluster every `preemption_pause`."""
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"
@@ -63,8 +64,14 @@ class MultiKueuePolicy(Value):
     scoring_window: timedelta = timedelta(hours=1)
     pod_gate: str = "own"
     claims: bool = False
+    own_only: bool = False
     orchestrated_preemption: bool = False
     preemption_pause: timedelta = timedelta(minutes=5)
+
+    @property
+    def knows_queues(self) -> bool:
+        """Whether it is followed where each LocalQueue leads."""
+        return self.claims or self.own_only
 
     @property
     def awaited_kinds(self) -> Collection[str]:

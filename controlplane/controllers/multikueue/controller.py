@@ -34,6 +34,7 @@ from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import AdmissionCheckObserved, MultiKueueClusterObserved
 from controlplane.controllers.multikueue.observe import WorkloadObserver
+from controlplane.controllers.multikueue.own_objects import OwnObjects
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import rests_on
@@ -58,7 +59,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
-    GIVEN = ("policy", "identity", "_observer", "_granted", "_chosen")
+    GIVEN = ("policy", "identity", "_observer", "_own", "_granted", "_chosen")
     ENDING = frozenset({"workload", "job"})
     """The first words of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
@@ -67,13 +68,14 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         self.index = WorkloadIndex(policy)
         self._granted: deque[datetime] = deque()
         self._chosen: dict[str, tuple[int, str, str]] = {}
+        self._own = OwnObjects(self.index) if policy.own_only else None
         self._observer = WorkloadObserver(
             policy.adapters,
             policy.controller_name,
             self.index.stream_of_remote_job,
             self.index.queue,
             labelled=policy.scoring is not None,
-            queued=policy.claims,
+            queued=policy.knows_queues,
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
 
@@ -81,11 +83,19 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on a cluster; None if it concerns nobody."""
+        if self._own is not None and change.cluster == MANAGEMENT and not self._own.concerns_us(change):
+            return None
         return self._observer.observe(change, now)
+
+    def take_missed(self) -> bool:
+        """Return whether Workloads and jobs have to be listed again: some that were not recorded may concern us by now."""
+        return self._own is not None and self._own.take_missed()
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
         self.index.fold(recorded)
+        if self._own is not None:
+            self._own.fold(recorded)
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call; Workloads are left alone where nothing is

@@ -63,6 +63,7 @@ _VALUES = (
     "dispatcher",
     "step_size",
     "pod_gate",
+    "own_only",
     "orchestrated_preemption",
 )
 _DURATIONS = (
@@ -82,7 +83,7 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
     fleet = MultiKueueController(policy, settings.leader.identity)
     jobs = [adapter.kind for adapter in policy.adapters.values()]
     own = [WatchSpec(adapter.kind, adapter.home_selector) for adapter in policy.adapters.values()]
-    queues = [WatchSpec(LOCAL_QUEUES)] if policy.claims else []
+    queues = [WatchSpec(LOCAL_QUEUES)] if policy.knows_queues else []
     origin = f"{ORIGIN_LABEL}={policy.origin}"
     flavors = [WatchSpec(kind) for kind in KINDS] if policy.scoring and policy.scoring.flavors_weight else []
     return (
@@ -119,6 +120,7 @@ def policy_of(settings: Settings) -> MultiKueuePolicy:
         pod_gate=multikueue.pod_gate,
         orchestrated_preemption=multikueue.orchestrated_preemption == "yes",
         claims=dispatches and bool(settings.webhook.certificate),
+        own_only=dispatches and multikueue.recorded_workloads == "own",
         dispatch_round=multikueue.dispatch_round,
         scoring=_scoring(settings) if multikueue.dispatcher_name == SCORED else None,
         scoring_window=multikueue.scoring.window,

@@ -30,6 +30,10 @@ def _reads_worker_quota(settings: Settings) -> bool:
     return chosen.quota_automation == "yes" or settings.quota.counts_workers or bool(scores)
 
 
+def _follows_queues(settings: Settings) -> bool:
+    return bool(settings.webhook.certificate) or settings.multikueue.recorded_workloads == "own"
+
+
 _OF_CONNECTIONS = frozenset({"multikueueclusters", "multikueueclusters/status", "namespaces", "events"})
 RIGHTS = (
     GrantedRights(manifest="rbac/management/clusterrole.yaml", when=named("multikueue")),
@@ -42,7 +46,7 @@ RIGHTS = (
     ),
     GrantedRights(
         manifest="multikueue-webhook/clusterrole.yaml",
-        when=_dispatches_and(lambda settings: settings.webhook.certificate),
+        when=_dispatches_and(_follows_queues),
     ),
     GrantedRights(manifest="rbac/worker/clusterrole.yaml", when=named("multikueue"), place="worker"),
     GrantedRights(manifest="rbac/worker/quota.yaml", when=_dispatches_and(_reads_worker_quota), place="worker"),

@@ -13,6 +13,7 @@ from controlplane.controllers.quota.admission.facts import priority_of
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
 from controlplane.controllers.quota.admission.workload_status import truncated
+from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
 from controlplane.kube.requests import event_about
@@ -20,6 +21,16 @@ from controlplane.kube.slices import SLICE_REPLACED
 
 _LIMIT = 1024
 _NORMAL, _WARNING = "Normal", "Warning"
+_OF_CYCLES = frozenset(
+    {
+        reasons.WAITING_FOR_QUOTA,
+        reasons.NO_MATCHING_FLAVOR,
+        reasons.EXCEEDS_MAX_QUOTA,
+        reasons.TOPOLOGY_PLACEMENT_FAILED,
+        reasons.WAITING_FOR_PREEMPTED,
+        reasons.WAITING_FOR_PODS_READY,
+    }
+)
 _Told = tuple[str, str, str]
 
 
@@ -82,7 +93,8 @@ def _of(
         case events.QuotaReservationDecided():
             where = f"in ClusterQueue {decision.cluster_queue}"
             waited = _seconds(_since(seen, "Requeued") or seen.created, now)
-            yield _NORMAL, "QuotaReserved", f"Quota reserved {where}, wait time since queued was {waited}s"
+            others = f"; Flavors considered: {decision.considered}" if decision.considered else ""
+            yield _NORMAL, "QuotaReserved", f"Quota reserved {where}, wait time since queued was {waited}s{others}"
             if decision.admitted:
                 said = f"Admitted by ClusterQueue {decision.cluster_queue}, wait time since reservation was 0s"
                 yield _NORMAL, "Admitted", said
@@ -112,14 +124,27 @@ def _of_status(
         yield _NORMAL, "Admitted", _admitted(seen, queue, now)
     elif decision.reason is R.CHECK_REJECTED:
         yield _WARNING, "AdmissionCheckRejected", f"Deactivated due to {decision.message}"
+    elif decision.reason is R.CONDITIONS_SYNCED:
+        yield from _waits(decision)
     elif decision.reason is R.SLICE_REPLACED:
         yield _NORMAL, SLICE_REPLACED, decision.message
     elif decision.reason is R.EXECUTION_TIME_EXCEEDED:
         yield _WARNING, "MaximumExecutionTimeExceeded", decision.message
-    elif decision.reason is R.GATE_CHANGED and seen.gated_by:
-        yield _NORMAL, "AdmissionGated", f"Workload admission is gated by: {seen.gated_by}"
     elif decision.reason is R.GATE_CHANGED:
-        yield _NORMAL, "AdmissionGateCleared", "Admission gate cleared, workload is now admissible"
+        yield _gate(seen.gated_by)
+
+
+def _waits(decision: events.WorkloadStatusDecided) -> Iterator[_Told]:
+    """Say why a Workload waits, where the cycle's own write could not since it met a newer version."""
+    for one in decision.conditions:
+        if one.type == "QuotaReserved" and one.reason in _OF_CYCLES:
+            yield _WARNING, one.reason, one.message
+
+
+def _gate(by: str) -> _Told:
+    if by:
+        return _NORMAL, "AdmissionGated", f"Workload admission is gated by: {by}"
+    return _NORMAL, "AdmissionGateCleared", "Admission gate cleared, workload is now admissible"
 
 
 def _admitted(seen: events.AdmissionWorkloadObserved, queue: str, now: datetime) -> str:

@@ -226,7 +226,8 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
     """Reserve quota in a ClusterQueue. `admission` as it is written; `amounts` that are reserved, `borrowed` which of
     them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles. `penalty`: what it counts for in the past
     usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count. `replaces`: the slice whose
-    place it takes, by namespace and name; that one's quota counts no more, as far as it is in `amounts`."""
+    place it takes, by namespace and name; that one's quota counts no more, as far as it is in `amounts`. `considered`: which flavors
+    were looked at beside those that have the quota, and what was in the way, as Kueue tells it."""
 
     cycle: int
     cluster_queue: str
@@ -236,6 +237,7 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
     admitted: bool = False
     penalty: dict[str, str] = {}
     replaces: str = ""
+    considered: str = ""
 
 
 class WorkloadInadmissible(WorkloadAdmissionWrite):

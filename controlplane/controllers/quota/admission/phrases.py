@@ -42,7 +42,8 @@ def _reserved(event: events.QuotaReservationDecided) -> str:
     borrowed = f" ({amounts(event.borrowed)} borrowed)" if event.borrowed else ""
     then = "quota is to be reserved and the Workload admitted" if event.admitted else "quota is to be reserved"
     place = f", in the place of slice {event.replaces}" if event.replaces else ""
-    return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}{place}"
+    others = f"; of flavors were considered {event.considered}" if event.considered else ""
+    return f"{then} in {event.cluster_queue}: {amounts(event.amounts)}{borrowed}{place}{others}"
 
 
 def _waits(event: events.WorkloadInadmissible) -> str:

@@ -31,7 +31,9 @@ class Cycles:
 
 def _said(key: str, event: events.WorkloadInadmissible) -> str:
     tried = [sorted(one.items()) for one in event.tried or ()]
-    return repr((key, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)))
+    return repr(
+        (key, event.uid, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims))
+    )
 
 
 Decided = (

@@ -6,13 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from controlplane.controllers.quota.engine import slices
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, PodSetAssignment
-from controlplane.controllers.quota.engine.modes import AssignmentMode
-from controlplane.controllers.quota.engine.reasons import NO_MATCHING_FLAVOR, most_severe, severity
+from controlplane.controllers.quota.engine.modes import AssignmentMode, Possibility
+from controlplane.controllers.quota.engine.reasons import (
+    NO_MATCHING_FLAVOR,
+    TOPOLOGY_PLACEMENT_FAILED,
+    most_severe,
+    severity,
+)
 from controlplane.controllers.quota.topology.model import Placed, TopologyAssignment
 from controlplane.controllers.quota.topology.requests import PlacementRequest
 
@@ -27,18 +33,34 @@ class FlavorAssignment:
     tried: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorAttempt:
-    """A flavor that does not fit, and what is in the way."""
+class FlavorAttempt(NamedTuple):
+    """A flavor that was looked at, and how it would do: the worst possibility of its resources, the farthest borrowing, what is in
+    the way in words, and the reason if it does not fit."""
 
     flavor: str
-    reason: str
+    possibility: Possibility = Possibility.NO_FIT
+    borrowing: int = 0
+    told: tuple[str, ...] = ()
+    reason: str = ""
+
+    def unplaced(self) -> FlavorAttempt:
+        """Return it as it is if its nodes have no place for the pods."""
+        return self._replace(possibility=Possibility.NO_FIT, reason=TOPOLOGY_PLACEMENT_FAILED)
+
+    def text(self) -> str:
+        """Return it as Kueue tells it (`FormatFlavorAssignmentAttemptsForEvents` in kubernetes-sigs/kueue
+        pkg/scheduler/flavorassigner/flavor_assigner_attempts.go, ff69552e)."""
+        mode = self.possibility.text
+        if self.possibility not in (Possibility.NO_FIT, Possibility.FIT):
+            mode = f"preemptionMode={mode}"
+        borrowing = [f"borrow={self.borrowing}"] if self.borrowing else []
+        return f"{self.flavor}({';'.join([mode, *borrowing, *sorted(set(self.told))])})"
 
 
 @dataclass(slots=True)
 class PodSetResult:
-    """What was found for a pod set. Without reasons or error it fits. `attempts`: how many flavors were looked at;
-    `refused`: those that do not fit. `topology`: where its pods are placed; `delayed`: as in `PodSetAssignment`.
+    """What was found for a pod set. Without reasons or error it fits. `attempts`: the flavors that were looked at.
+    `topology`: where its pods are placed; `delayed`: as in `PodSetAssignment`.
     """
 
     name: str
@@ -47,8 +69,7 @@ class PodSetResult:
     flavors: dict[str, FlavorAssignment] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     error: str = ""
-    attempts: int = 0
-    refused: list[FlavorAttempt] = field(default_factory=list)
+    attempts: list[FlavorAttempt] = field(default_factory=list)
     topology: TopologyAssignment | None = None
     delayed: str = ""
 
@@ -135,6 +156,16 @@ class Assignment:
                 found.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
         return "; ".join(found)
 
+    def considered(self) -> str:
+        """Return which flavors were considered beside those that have the quota, "" if none was."""
+        found = []
+        for pod_set in self.pod_sets:
+            fit = Possibility.FIT
+            others = [one for one in pod_set.attempts if one.possibility is not fit or one.borrowing]
+            if others:
+                found.append(f"{pod_set.name}: {', '.join(one.text() for one in sorted(others))}")
+        return " | ".join(found)
+
     def total_requests(self, info: Info) -> Usage:
         """Return what preemption has to make room for: the requests of the assigned numbers of pods, by flavor.
 
@@ -194,7 +225,8 @@ class Assignment:
                 told = most_severe((told, NO_MATCHING_FLAVOR))
                 continue
             by_group: dict[int, str] = {}
-            for attempt in pod_set.refused:
+            refused = [one for one in pod_set.attempts if one.possibility is Possibility.NO_FIT]
+            for attempt in refused:
                 for at, group in enumerate(queue.groups):
                     if attempt.flavor in group.flavors:
                         by_group[at] = min(by_group.get(at, attempt.reason), attempt.reason, key=severity)

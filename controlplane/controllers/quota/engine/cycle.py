@@ -354,12 +354,12 @@ class _Cycle:
             if entry.second_pass:
                 return Admit(entry.info.key, admission, checks, second_pass=True)
             old = entry.replaces.key if entry.replaces is not None else ""
-            return Admit(entry.info.key, admission, checks, self.entry_penalty(entry.info, queue.spec), replaces=old)
+            told, penalty = entry.assignment.considered(), self.entry_penalty(entry.info, queue.spec)
+            return Admit(entry.info.key, admission, checks, penalty, replaces=old, considered=told)
         if entry.evicted:
             message = reasons.no_replacement(entry.info.workload.unhealthy_nodes)
             return Evict(entry.info.key, queue.name, reasons.NODE_FAILURES, message)
-        said = entry.info.key, queue.name, entry.reason, entry.message, entry.requeue
-        wakes = self.wakes[queue.name]
+        said, wakes = (entry.info.key, queue.name, entry.reason, entry.message, entry.requeue), self.wakes[queue.name]
         if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:
             victims = tuple(_victim(entry, target) for target in entry.targets)
             return Preempt(*said, entry.progress, wakes, entry.second_pass, victims)

@@ -18,7 +18,8 @@ class Admit:
     """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted;
     `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units. `second_pass`: it has the quota
     already, and `admission` has the topology assignment that it lacked, or another one in the place of nodes that failed: with
-    its write `status.unhealthyNodes` is emptied. `replaces`: the slice whose place it takes, by namespace and name."""
+    its write `status.unhealthyNodes` is emptied. `replaces`: the slice whose place it takes, by namespace and name. `considered`:
+    what of flavors does not have the quota, as Kueue tells it."""
 
     workload: str
     admission: QuotaAdmission
@@ -26,6 +27,7 @@ class Admit:
     penalty: Mapping[str, Decimal] = field(default_factory=dict)
     second_pass: bool = False
     replaces: str = ""
+    considered: str = ""
 
     @property
     def cluster_queue(self) -> str:

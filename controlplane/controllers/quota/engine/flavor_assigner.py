@@ -127,7 +127,7 @@ class FlavorAssigner:
         for at, result in zip(group, results, strict=True):
             result.flavors = self._of_its_own(at, result, found.flavors)
             result.reasons, result.error = list(found.told), found.error
-            result.attempts, result.refused = found.attempts, found.refused  # a group is refused as one
+            result.attempts = found.attempts  # a group is refused as one
         return results
 
     def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:
@@ -176,8 +176,9 @@ class FlavorAssigner:
                 return
             result = found.of(failed.pod_set)
             assert result is not None
-            if result.attempts:
-                result.refused.append(FlavorAttempt(failed.flavor, reasons.TOPOLOGY_PLACEMENT_FAILED))
+            result.attempts[:] = [  # those of its whole group
+                one.unplaced() if one.flavor == failed.flavor else one for one in result.attempts
+            ]
             found.set_mode((failed.pod_set,), AssignmentMode.NO_FIT)
 
     def fits(self, place: FlavorResource, used: int, amount: int) -> tuple[Granular, str, str]:
@@ -205,8 +206,7 @@ class _GroupFlavors:
         self.flavors = flavors
         self.told: list[str] = []
         self.error = ""
-        self.attempts = 0
-        self.refused: list[FlavorAttempt] = []
+        self.attempts: list[FlavorAttempt] = []
 
     def refuse(self, told: list[str], error: str = "") -> None:
         """Note that a resource gets none."""
@@ -216,7 +216,6 @@ class _GroupFlavors:
         """Search for the flavor of a resource, and of those that have the same; return whether there is one."""
         chosen = search.run()
         self.attempts += search.attempts
-        self.refused += search.refused
         if search.error or not chosen:
             self.refuse(search.reasons, search.error)
             return False
@@ -246,8 +245,7 @@ class _Search:
         self.used = used
         self.reasons: list[str] = []
         self.error = ""
-        self.attempts = 0
-        self.refused: list[FlavorAttempt] = []
+        self.attempts: list[FlavorAttempt] = []
 
     def run(self) -> Flavors:
         """Return the flavor for each resource, empty if there is none."""
@@ -291,8 +289,7 @@ class _Search:
         except Unmatchable as problem:
             told = self.error = str(problem)
         if told:
-            self.attempts += 1
-            self.refused.append(FlavorAttempt(name, reasons.NO_MATCHING_FLAVOR))
+            self.attempts.append(FlavorAttempt(name, told=(told,), reason=reasons.NO_MATCHING_FLAVOR))
             if not self.error:
                 self.reasons.append(told)
         return not told
@@ -317,23 +314,24 @@ class _Search:
         """Return what a flavor gives, and the worst mode of its resources; all of them are asked, to tell all."""
         fungibility = self.assigner.queue.spec.fungibility
         found: Flavors = {}
-        worst, refusals = BEST, []
+        worst, farthest, said, refusals = BEST, 0, list[str](), list[str]()
         for resource, amount in self.requests.items():
             place = (flavor, resource)
             missed, needed = self._beyond(resource, flavor, amount)
             mode, told, reason = self.assigner.fits(place, self.used.get(place, 0), needed)
             if missed:
-                self.reasons.append(missed)
+                said.append(missed)
                 refusals.append(reasons.NO_MATCHING_FLAVOR)
                 worst = WORST
             if told:
-                self.reasons.append(told)
+                said.append(told)
                 refusals.append(reason)
+            farthest = max(farthest, mode.borrowing)
             if is_preferred(worst, mode, fungibility):
                 worst = mode
             if worst.possibility is not Possibility.NO_FIT:
                 found[resource] = FlavorAssignment(flavor, mode.possibility.mode, mode.borrowing)
-        self.attempts += 1
-        if worst.possibility is Possibility.NO_FIT:
-            self.refused.append(FlavorAttempt(flavor, reasons.most_severe(refusals)))
+        self.reasons += said
+        why = reasons.most_severe(refusals) if worst.possibility is Possibility.NO_FIT else ""
+        self.attempts.append(FlavorAttempt(flavor, worst.possibility, farthest, tuple(said), why))
         return found, worst

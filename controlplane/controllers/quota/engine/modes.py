@@ -24,6 +24,11 @@ class AssignmentMode(IntEnum):
     DEFERRED_FIT = 2
     FIT = 3
 
+    @property
+    def text(self) -> str:
+        """Kueue's name of it."""
+        return self.name.title().replace("_", "")
+
 
 class Possibility(IntEnum):
     """What a flavor needs for a resource, as fine as flavors are compared; the better the larger.
@@ -37,6 +42,11 @@ class Possibility(IntEnum):
     PREEMPT = 2
     RECLAIM = 3
     FIT = 4
+
+    @property
+    def text(self) -> str:
+        """Kueue's name of it."""
+        return self.name.title().replace("_", "")
 
     @property
     def mode(self) -> AssignmentMode:

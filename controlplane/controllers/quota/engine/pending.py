@@ -225,8 +225,11 @@ class PendingQueue:
         self._activate(info)
 
     def drop(self, key: str) -> None:
-        """Forget a workload."""
+        """Forget a workload, and with the last one of its shape that they do not fit: the next one is tried, and told why."""
+        info = self.find(key)
         self._forget(key)
+        if info is not None and not any(info.shape in local.shapes for local in self._local.values()):
+            self.no_fit.pop(info.shape, None)
         if self.first == key:
             self.first = ""
 
