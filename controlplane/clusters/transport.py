@@ -240,7 +240,7 @@ class Transport(ApiServer):
                     self._open.discard(response)
         except (aiohttp.ClientError, TimeoutError, OSError, LineTooLong, ValueError) as error:
             # The cause would carry the request's headers along; its kind and text are enough.
-            text = scrubbed(f"{type(error).__name__}: {error}".rstrip(": "), authorization, self._config.proxy_url)
+            text = scrubbed(_why(error), authorization, self._config.proxy_url)
             raise Unreachable(f"{self.name}: {text}") from None
         except RuntimeError:
             if not self._closed:
@@ -294,6 +294,18 @@ class Transport(ApiServer):
                 auto_decompress=False,
             )
         return self._session
+
+
+def _why(error: Exception) -> str:
+    """Return why there is no answer; of a server whose certificate is not to be trusted, what is to be corrected."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = getattr(cause, "verify_message", "") or str(cause)
+        return (
+            f"the certificate of {error.host}:{error.port} is not trusted ({why}): the kubeconfig's certificate-authority-data has to"
+            " be that of this API server, and its address, or tls-server-name, a name in the certificate"
+        )
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _present(**values: Any) -> dict[str, str]:

@@ -34,6 +34,8 @@ def check(name: str, cluster: ClusterFacts, facts: Facts) -> list[Finding]:
     early += _ends(place, "certificate", cluster.certificate_ends, facts)
     if isinstance(cluster.version, Unread):
         action = "check the address in its kubeconfig, the network between, and that the API server runs"
+        if "is not trusted" in cluster.version.said:
+            action = "write the kubeconfig anew, with this API server's authority"
         if cluster.version.status in (401, 403):
             action = "write the kubeconfig anew: its credentials are refused"
         return [*early, place.failed("reachable", f"it does not answer: {cluster.version.said}", action)]

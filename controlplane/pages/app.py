@@ -190,6 +190,7 @@ def _around(site: Site, request: Request, at: str) -> dict[str, Any]:
         "log": site.settings.database.log,
         "position": follower.position,
         "stale": follower.trouble if follower.ready else "",
+        "unrecorded": follower.unrecorded if follower.ready and not at else "",
         "begun": site.begun,
     }
 
@@ -215,7 +216,7 @@ def _told(site: Site, request: Request, found: Trouble) -> Response:
         body = msgspec.json.encode(Problem(found.sentence, list(found.near)))
         return Response(body, found.status, headers, media_type=_JSON)
     at = request.query_params.get("at", "") if found.status != 400 else ""
-    context = {**_around(site, request, at), "stale": "", "trouble": found, "again": _AGAIN}
+    context = {**_around(site, request, at), "stale": "", "unrecorded": "", "trouble": found, "again": _AGAIN}
     context |= {"page": "", "live": False, "past": False, "everything": found.status != 401}
     return HTMLResponse(site.templates.get_template("trouble.html").render(context), found.status, headers)
 

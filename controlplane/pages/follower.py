@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from controlplane.audit.fleet import folded
-from controlplane.audit.leading import in_force
+from controlplane.audit.leading import in_force, not_recorded
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.workloads_now import one_of
 from controlplane.clock import SystemClock
@@ -41,6 +41,7 @@ _BATCH = 500  # events that are folded before a page may look
 _NEWEST = 300_000  # events at the end of the log in which the past of the trends is looked for
 _PAUSE = 2.0  # seconds between two attempts to reach the database
 _DOZE = 1.0  # seconds after which it is looked for new events unasked
+_LOOKED = 3.0  # seconds for which it is known whether anybody records
 _CALM = 0.05  # seconds in which events gather before they are read
 
 
@@ -51,6 +52,8 @@ class Follower:
         self.lock = threading.RLock()
         self.trouble = READING
         """Why what there is may be old: "" if it is not."""
+        self.unrecorded = ""
+        """Since when the log does not follow what happens, and why: "" if it does."""
         self.ready = False
         self.read = 0
         """How many Workloads were read, while the log is read for the first time."""
@@ -113,10 +116,13 @@ class Follower:
                 self._begin_anew()
         if not self.ready:
             self._fill(reader)
+        looked = float("-inf")
         while not self._stop.is_set():
             if not self.catch_up(reader):
                 reader.wait(_DOZE)
             self.trouble = ""
+            if time.monotonic() - looked >= _LOOKED:
+                self.unrecorded, looked = not_recorded(reader), time.monotonic()
             self._stop.wait(_CALM)
 
     def catch_up(self, reader: LogReader) -> bool:

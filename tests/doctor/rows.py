@@ -227,6 +227,14 @@ QUEUES = [
 WORKERS = [
     (on_a(refused=Unread(said='Secret "a" not found')), "kubeconfig", "failed", 'cannot be used: Secret "a" not'),
     (on_a(refused=NOT_READ), "kubeconfig", "unknown", "403"),
+    (
+        on_a(
+            version=Unread(said="worker-a: the certificate of 10.0.0.1:6443 is not trusted (self-signed certificate)")
+        ),
+        "reachable",
+        "failed",
+        "is not trusted (self-signed certificate)",
+    ),
     (on_a(version=SILENT), "reachable", "failed", "it does not answer: no answer within"),
     (on_a(token_ends=NOW - timedelta(hours=1)), "token", "failed", "its token ended at 2026-03-01 11:00:00 UTC"),
     (on_a(token_ends=NOW + timedelta(days=2)), "token", "warning", "its token ends at 2026-03-03 12:00:00 UTC"),

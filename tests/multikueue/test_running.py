@@ -277,6 +277,19 @@ def test_a_job_that_says_that_it_runs_is_brought_to_rest_when_its_workload_is_go
     assert STREAM not in scene.fleet.index.workloads
 
 
+def test_a_job_that_came_to_rest_before_the_last_copy_was_gone_is_known_by_that_workload_no_more() -> None:
+    scene = settled().gone()
+    scene.decide()
+    scene.remote_job_gone("a")
+    scene.job(status="11" * 32, inactive=False, suspended=True)
+    assert "StatusRelay" in " ".join(scene.names())
+    scene.job(status="00" * 32, inactive=True, suspended=True)
+    scene.clone_gone("a")
+    assert STREAM not in scene.fleet.index.workloads
+    (job,) = scene.fleet.index.jobs
+    assert scene.fleet.index.dependents(job) == set()
+
+
 def test_a_job_that_is_gone_as_well_is_not_waited_for() -> None:
     scene = settled().gone()
     scene.decide()

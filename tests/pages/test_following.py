@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,6 +17,7 @@ import pytest
 
 from controlplane.audit.reads import READ, LogReader
 from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.connectivity.local_connection import service_started, service_stopped
 from controlplane.log.event import NewEvent
 from controlplane.pages import server
 from controlplane.pages.beside import listen
@@ -296,3 +298,16 @@ async def test_who_leaves_the_stream_leaves_nobody_waiting(database_url: str) ->
                 await asyncio.sleep(0.05)
         stop.set()
         await serving
+
+
+def test_a_log_that_nobody_keeps_says_so_on_every_page_of_the_present(database_url: str) -> None:
+    tell(database_url, [service_started(1, "alpha", "1"), service_stopped(1, "alpha")])
+    with served(database_url) as pages:
+        follower: Follower = pages.app.state.site.follower  # type: ignore[attr-defined]
+        began = time.monotonic()
+        while not follower.unrecorded:
+            assert time.monotonic() - began < PATIENCE
+            time.sleep(0.01)
+        told = "Nobody records what happens: no process leads the log main since "
+        assert told in pages.get("/workloads").text
+        assert told in pages.get("/").text

@@ -23,7 +23,7 @@ def around(**more: Any) -> dict[str, Any]:
 
     shown = {
         "link": link, "other": lambda **given: link("/workloads", **given), "back": "/", "here": "/workloads", "path_here": "/workloads",
-        "at": "", "kept": [], "log": "main", "position": 1, "stale": "", "begun": NOW, "page": "workloads", "live": True,
+        "at": "", "kept": [], "log": "main", "position": 1, "stale": "", "unrecorded": "", "begun": NOW, "page": "workloads", "live": True,
         "past": True, "given": {"sort": "name"}, "path": {}, "now": NOW, "evidence": True, "everything": True,
     }  # fmt: skip
     return shown | more

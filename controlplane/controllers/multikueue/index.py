@@ -275,7 +275,7 @@ class WorkloadIndex(SharedJobs):
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
-            self._keep(dependent, fold_job(self.workloads[dependent], before, after))
+            self._shown_job(dependent, fold_job(self.workloads[dependent], before, after))
             self._enqueue(dependent)
         self._fold_group(stream, before, after, own)
 

@@ -94,7 +94,7 @@ class SharedJobs(ExistingObjects):
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
         if state.settled:
-            self._depend(stream, self.workloads.pop(stream, None), None)
+            self.workloads.pop(stream, None)
             self._depend(stream, state, None)
             rested = self._rest_on.pop(stream, set()) | self._took_from.pop(stream, set())
             for others in self._took_from.values():
@@ -107,6 +107,11 @@ class SharedJobs(ExistingObjects):
             self._unsure.add(stream)
         else:
             self._unsure.discard(stream)
+
+    def _shown_job(self, stream: str, state: WorkloadState) -> None:
+        """Keep a Workload after an event of its job, which may be its job no more."""
+        self._depend(stream, self.workloads[stream], state)
+        self._keep(stream, state)
 
     def _over(self, stream: str, rested: set[str]) -> None:
         """Remember what the end of a Workload rests on, while something else is known by the Workload's own events."""
