@@ -27,7 +27,15 @@ from controlplane.dst.invariants.admission.ownership import AdmissionOwnership
 from controlplane.dst.invariants.admission.quota import ReservedQuota, holders
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
-from controlplane.dst.scenes.admission import administrators, limits, people, pod_groups, queues, rearrangements
+from controlplane.dst.scenes.admission import (
+    administrators,
+    limits,
+    people,
+    pod_groups,
+    queues,
+    rearrangements,
+    trouble,
+)
 from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.ending import unserved
 from controlplane.dst.scenes.admission.late_rules import LateRules
@@ -41,7 +49,7 @@ from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import CHECK, MANAGEMENT
 
-_ACTS = {**people.ACTS, **administrators.ACTS, **pod_groups.ACTS, **limits.ACTS, **rearrangements.ACTS}
+_ACTS = {**people.ACTS, **administrators.ACTS, **pod_groups.ACTS, **limits.ACTS, **rearrangements.ACTS, **trouble.ACTS}
 _LATE = 10  # the edition from which on queues are rearranged, and more is looked at
 
 

@@ -1,6 +1,7 @@
 """What the tenth edition of a plan of admission has beside the ninth: groups of pods that fail, serve, are admitted early and are
 deleted as a whole, finalizers that somebody takes away by hand; jobs that run for too long; queues, Cohorts, flavors and checks that
-are rearranged under load; jobs that also run with fewer pods.
+are rearranged under load; jobs that also run with fewer pods; sets that are scaled; a process that alone loses its way to a cluster,
+and API servers that are not available in bursts or have forgotten their history.
 
 In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the steps so far.
 Out: traits, and steps without numbers. Each part has a source of its own, so that one that comes to the others leaves them as they
@@ -19,18 +20,22 @@ from controlplane.dst.scenes.admission.pod_groups import GROUPS
 from controlplane.dst.scenes.admission.rearrangements import FLAVORED, FLAVORS
 from controlplane.dst.scenes.workloads.processes import KIND
 from controlplane.kube.kinds import PODS
+from controlplane.simulation.world import MANAGEMENT
 
 _PODS = KIND + PODS.kind
+_SETS = ("StatefulSet", "LeaderWorkerSet")
 _MOST_PARTS = 16
 _Part = Callable[[random.Random, Sequence[str], Sequence[str], Sequence[Step], int], list[Step]]
 
 
 def traits(source: random.Random) -> tuple[str, ...]:
     """Draw what holds for the whole run: whether pods have queues, also where the ninth edition has none; whether ClusterQueues have
-    two flavors."""
+    two flavors; which sets have queues."""
     found = [_PODS] if source.random() < 0.5 else []
     if source.random() < 0.3:
         found.append(f"{FLAVORS}{source.randrange(FLAVORED)}")
+    if source.random() < 0.35:
+        found += [_PODS, *(KIND + name for name in _SETS[: source.choice((1, 2))])]
     return tuple(found)
 
 
@@ -130,4 +135,47 @@ def _rearranged(
     return steps
 
 
-_PARTS: Sequence[_Part] = (_groups, _stripped, _limited, _rearranged)
+def _sets(
+    source: random.Random, drawn: Sequence[str], letters: Sequence[str], before: Sequence[Step], first: int
+) -> list[Step]:
+    """Sets, which are scaled, and what people do to them."""
+    words = [name.lower() for name in _SETS if KIND + name in drawn]
+    if not words:
+        return []
+    steps = [
+        submission(source, "submit-kind", f"{_sort(source)}-{source.choice(words)}-{number}", letters)
+        for number in range(first, first + source.choice((1, 2, 2)))
+    ]
+    names, acts = (
+        [step.where for step in steps],
+        ("scale", "scale", "scale", "raise", "strip-workload", "delete-workload"),
+    )
+    return steps + [
+        Step(
+            0,
+            _at(source),
+            source.choice(acts),
+            source.choice(names),
+            round(source.uniform(2, 60), 1),
+            source.randint(0, 3),
+        )
+        for _ in range(source.choice((0, 1, 2, 3)))
+    ]
+
+
+_ON_THE_WAY: Trouble = {"lose-way": (5, 5, 90), "unavailable": (5, 1, 15), "expire": (4, 0, 0)}
+
+
+def _troubled(
+    source: random.Random, drawn: Sequence[str], letters: Sequence[str], before: Sequence[Step], first: int
+) -> list[Step]:
+    """Trouble on the way to the management cluster, mostly, or to a worker."""
+    steps = []
+    for kind in kinds(source, _ON_THE_WAY, source.choice((0, 1, 1, 2, 3))):
+        at, seconds = span(source, _ON_THE_WAY, kind)
+        where = source.choice((MANAGEMENT, MANAGEMENT, "w1", "w2", "w3"))
+        steps.append(Step(0, at, kind, where, seconds, source.randint(0, 59)))
+    return steps
+
+
+_PARTS: Sequence[_Part] = (_groups, _stripped, _limited, _rearranged, _troubled, _sets)
