@@ -57,6 +57,9 @@ MENDED_IN_9: list[tuple[int, str, str]] = [
 ]
 """The same of the ninth edition."""
 
+MENDED_IN_10: list[tuple[int, str, str]] = []
+"""The same of the tenth edition."""
+
 KNOWN: dict[int, str] = {
     910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "
     "of use to nobody until one of them has ended",

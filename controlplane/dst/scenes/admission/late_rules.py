@@ -5,9 +5,11 @@ In: what happens on the management cluster, virtual time. Out: violations."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from controlplane.controllers.quota.admission.events import WorkloadPreemptionDecided
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.admission.execution_time import ExecutionTimeRules
 from controlplane.dst.invariants.admission.idle_quota import IdleQuotaRules
@@ -16,7 +18,11 @@ from controlplane.dst.invariants.admission.status import StatusRules
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.dst.scenes.workloads.processes import BLOCKS
 from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, WORKLOADS
+from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit
+
+IN_TURN = "nobody is preempted again and again"
+_OFTEN, _WITHIN = 40, 60.0
 
 
 class LateRules:
@@ -28,6 +34,7 @@ class LateRules:
         self._arrangements = ArrangementHistory(now)
         self._status, self._idle = StatusRules(trace), IdleQuotaRules(trace)
         self.calm_since: float | None = None
+        self._preempted: dict[str, deque[float]] = {}
 
     def begin(self, place: ClusterEnvironment, clock: datetime) -> LiveQuota:
         """Look at another incarnation of the management cluster from now on; return the accounts of its quota."""
@@ -45,6 +52,15 @@ class LateRules:
         elif commit.record.kind == WORKLOADS:
             self._status.on_commit(commit)
             self._hours.on_commit(commit)
+
+    def heard(self, recorded: Recorded) -> None:
+        """Hear of an event: who is preempted forty times within a minute has quota that goes around and is of use to nobody."""
+        if isinstance(recorded.event, WorkloadPreemptionDecided):
+            times = self._preempted.setdefault(recorded.stream, deque(maxlen=_OFTEN))
+            times.append(self._now())
+            if len(times) == _OFTEN and times[-1] < times[0] + _WITHIN:
+                said = f"{recorded.stream} is preempted {_OFTEN} times in {times[-1] - times[0]:.1f} s"
+                self._trace.violate(IN_TURN, f"{said}, last for {recorded.event.preemptor} ({recorded.event.why})")
 
     def look(self) -> None:
         """Look at what has to come to an end once all trouble has ended."""

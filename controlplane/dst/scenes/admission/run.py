@@ -38,6 +38,7 @@ from controlplane.dst.scenes.admission import (
 )
 from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.ending import unserved
+from controlplane.dst.scenes.admission.late_ending import left_behind
 from controlplane.dst.scenes.admission.late_rules import LateRules
 from controlplane.dst.scenes.admission.plan import SHAPE
 from controlplane.dst.scenes.workloads import acts
@@ -137,7 +138,8 @@ class AdmissionRun(WorkloadRun):
 
     def left(self) -> str:
         """Return what is not settled yet."""
-        return super().left() or unserved(self.environment.management, self.admission, self.jobs)
+        left = super().left() or unserved(self.environment.management, self.admission, self.jobs)
+        return left or (left_behind(self.environment.management) if self.late is not None else "")
 
     def at_the_end(self) -> None:
         """Compare the log of quota and jobs with the cluster, and a fold of it with what the leader holds."""
@@ -200,6 +202,8 @@ class AdmissionRun(WorkloadRun):
             limits.on_commit(self, commit)
 
     def _heard(self, recorded: Recorded, writer: str) -> None:
+        if self.late is not None:
+            self.late.heard(recorded)
         self._of_admission.before_fold(recorded, writer)
         self._of_jobs.before_fold(recorded, writer)
         self.ledger.appended(recorded)
