@@ -25,6 +25,11 @@ ADMISSION_CONDITIONS = frozenset(
         "PodsReady",
     }
 )
+EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
+RAN_TOO_LONG = f"DeactivatedDueTo{EXECUTION_TIME_EXCEEDED}"
+"""Why a Workload is evicted that was deactivated for its maximum execution time. The time that it had counts for nothing then, also
+what is added when its quota is taken: Kueue adds that, so that who is activated again is deactivated at once (KEP-3125 has it begin
+at 0)."""
 _OF_OTHERS = frozenset({"reclaimablePods"})
 
 

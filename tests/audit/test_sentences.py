@@ -120,6 +120,7 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (sample(events.FinishDecided, reason=R.FINISHED), "it has finished"),
     (removal(R.QUOTA_NOT_RESERVED), "it holds no quota any more"),
     (removal(R.LOCAL_DELETED), "the Workload was deleted"),
+    (removal(R.POD_GONE), "its pod is gone, or going"),
     (removal(R.ORPHANED), "b has a copy of a Workload that is no longer there"),
     (removal(R.NOT_NOMINATED), "b is not, or no longer, offered the Workload"),
     (removal(R.SPEC_DIFFERS), "the copy on b is not one of the Workload as it now is"),

@@ -195,3 +195,34 @@ def test_the_workload_of_a_job_that_nobody_could_ever_read_is_not_finished(
     assert [one.name for one in scene.decided(QueuedPodGone if pod else QueuedJobGone)] == ["a"]
     assert all(is_true(one, "Finished") for one in scene.workloads())
     assert not scene.controller.index.holds(f"jobframework/refused/{kind.name}/{NS}/a")
+
+
+def test_a_job_that_runs_elsewhere_gets_another_workload_though_nobody_says_that_it_rests() -> None:
+    """Somebody took the finalizer from its Workload by hand and deleted it: what copied the job's status went with it."""
+    scene = running(managedBy="kueue.x-k8s.io/multikueue")
+    before = meta(scene.workload())["uid"]
+    scene.store.patch(JOBS, NS, "a", {"status": {"active": 2}}, subresource="status")
+    scene.settle()
+    head = {"metadata": {"finalizers": None}}
+    scene.store.patch(WORKLOADS, NS, meta(scene.workload())["name"], head, field_manager="somebody")
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.settle()
+    assert scene.job()["spec"]["suspend"] is True
+    assert [meta(one)["uid"] for one in scene.workloads()] != [before]
+    assert len(scene.workloads()) == 1
+
+
+def test_a_job_whose_templates_say_where_it_ran_before_starts_in_another_queue() -> None:
+    """Its Workload went by force, and with it what its templates were; what Kueue's labels said of its queues gives way."""
+    scene = running()
+    bare = {"metadata": {"finalizers": None}}
+    scene.store.patch(WORKLOADS, NS, meta(scene.workload())["name"], bare, field_manager="somebody")
+    scene.store.delete(WORKLOADS, NS, meta(scene.workload())["name"])
+    scene.store.patch(JOBS, NS, "a", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "another"}}})
+    scene.settle()
+    scene.admit()
+    scene.settle()
+    assert not is_true(scene.workload(), "Finished")
+    assert scene.job()["spec"]["suspend"] is False
+    labels = scene.job()["spec"]["template"]["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/local-queue-name"] == "another"

@@ -234,6 +234,26 @@ def test_an_end_that_nobody_saw_is_written_as_the_groups_and_says_so() -> None:
     assert request.body == {"status": {"phase": "Failed", "reason": "EndNotSeen", "message": said}}
 
 
+@pytest.mark.parametrize(("code", "waits"), [(500, True), (503, True), (429, True), (403, False), (422, False)])
+def test_the_last_status_of_a_pod_is_written_though_its_api_server_has_trouble_for_a_while(
+    code: int, waits: bool
+) -> None:
+    """It was given up after three errors within three seconds: the group was finished, and its pod waited for ever."""
+    scene = Pods("a").running()
+    scene.copy("a", "p-0", status=TWO, finished=True).copy("a", "p-1", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "")}).decide()
+    scene.pod("p-0", status=TWO, finished=True, inactive=True)
+    for failures in (1, 2, 3):
+        (write,) = [
+            effect.decision
+            for effect in scene.state.effects.values()
+            if isinstance(effect.decision, StatusRelayDecided)
+        ]
+        scene.refuses(write, code, "InternalError", timedelta(seconds=1), failures)
+        scene.tick(seconds=2).decide()
+    assert ("FinishDecided" in [type(one).__name__ for one in scene.decided]) != waits
+
+
 def test_a_gated_pod_keeps_its_own_condition_until_its_copy_is_scheduled() -> None:
     scene = Pods("a").running()
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.controllers.multikueue.events import RemovalDecided, StatusRelayDecided
 from controlplane.kube.kinds import PODS
-from tests.multikueue.grouped import TWO, Pods, pod
+from tests.multikueue.grouped import RUNS, TWO, Pods, pod
 from tests.multikueue.observed import sighting
 from tests.multikueue.scene import START, Scene
 
@@ -96,3 +96,44 @@ def test_a_pod_with_a_queue_that_kueue_does_not_look_after_is_none_of_ours() -> 
     scene = Scene("a")
     assert scene.fleet.observe(sighting("@management", PODS, bare), START) is None
     assert scene.fleet.observe(sighting("@management", PODS, bare, gone=True), START) is None
+
+
+def test_a_group_whose_pods_were_all_replaced_waits_for_the_old_ones_on_a_silent_cluster() -> None:
+    """Its Workload was evicted, and others are in their place: none of the old ones is the job any more, and they run as before."""
+    group = Pods("a", "b").running("a", "a", "b")
+    group.clone_gone("b")
+    group.workload(
+        {"Evicted": "AdmissionCheck", "QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name=""
+    )
+    group.decide()
+    for name in ("p-0", "p-1"):
+        group.pod_gone(name)
+    group.names_ = ("q-0", "q-1")
+    for name in group.names_:
+        group.pod(name)
+    group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned(*group.names_))
+    group.decide()
+    group.workload(nominated=["b"])
+    group.decide()
+    group.clone("b", RUNS)
+    for _ in range(5):
+        assert "JobCreation" not in [name for name, _ in group.writes()]
+        group.tick(seconds=3)
+    for name in ("p-0", "p-1"):
+        group.copy_gone("a", name)
+    assert "JobCreation" in [name for name, _ in group.tick(seconds=1).writes()]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_copy_of_a_pod_that_is_deleted_goes_and_does_not_run_beside_the_one_in_its_place(gone: bool) -> None:
+    """Both ran, and the ends of both counted: the group was finished before all that is to be done was done."""
+    group = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    group.pod("p-1", deleting=True)
+    if gone:
+        group.pod_gone("p-1")
+    assert group.writes() == [("Removal", "p-1")]
+    group.pod("q-1")
+    group.workload(**group.owned("p-0", "p-1", "p-2", "q-1"))
+    assert group.writes() == [("JobCreation", "q-1")]
+    group.copy_gone("a", "p-1").copy("a", "q-1")
+    assert group.writes() == []

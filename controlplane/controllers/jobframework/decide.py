@@ -16,6 +16,7 @@ from controlplane.controllers.jobframework.set_events import SetHoldDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
+from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.job_kinds.generic_job import infos_digest
 from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event
@@ -155,11 +156,13 @@ def _ensured(step: JobPass, job: events.QueuedJobObserved) -> matching.Found:
 
 
 def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
-    """Make the Workload, once nothing of the job runs."""
+    """Make the Workload, once nothing of the job runs. Of one that runs on workers nobody tells that any more, since whoever copies its
+    status does so for its Workload: the next one is dispatched once no copy of it may run, as after an eviction."""
     if job.prebuilt:
         stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
         return
-    if _is_active(step, job) and slices.with_quota(step, job) is None:
+    elsewhere = job.managed_by == MANAGED_BY and job.suspended
+    if not elsewhere and _is_active(step, job) and slices.with_quota(step, job) is None:
         return
     if step.makes_later():
         return

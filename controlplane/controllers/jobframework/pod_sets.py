@@ -23,7 +23,7 @@ _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.i
 _WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
 _OF_KUEUE = "kueue.x-k8s.io/"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_OF_SLICES = frozenset({SLICE_NAME, WORKLOAD})
+_OF_SLICES, _OF_QUEUES = frozenset({SLICE_NAME, WORKLOAD}), frozenset({_LOCAL_QUEUE, _CLUSTER_QUEUE})
 _replace = msgspec.structs.replace
 
 Flavors = Mapping[str, events.JobFlavorObserved]
@@ -152,8 +152,11 @@ def merged(found: events.PodSetInfo, more: events.PodSetInfo) -> events.PodSetIn
 def check_conflicts(found: events.PodSetInfo | events.PodSetFacts, more: events.PodSetInfo) -> None:
     """Raise `Unstartable` if a key has one value in what is there and another in what is to be put in.
 
-    A template may name a slice or the Workload that an elastic job had before: that gives way (`overrideableAnnotations`)."""
-    stale = _OF_SLICES if isinstance(found, events.PodSetFacts) and SLICE_NAME in more.annotations else ()
+    A template may name a slice or the Workload that an elastic job had before: that gives way (`overrideableAnnotations`). So do the
+    queues that it was admitted to before, where its Workload went by force and nobody restored it: with Kueue it fails to start."""
+    stale = _OF_QUEUES | (
+        _OF_SLICES if isinstance(found, events.PodSetFacts) and SLICE_NAME in more.annotations else frozenset()
+    )
     for field in FIELDS:
         there, wanted = getattr(found, field), getattr(more, field)
         for key in sorted((there.keys() & wanted.keys()).difference(stale)):

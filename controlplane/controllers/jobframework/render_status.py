@@ -22,6 +22,7 @@ from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
 from controlplane.kube.workload_status import (
     ADMISSION_MANAGER,
     JOB_MANAGER,
+    RAN_TOO_LONG,
     RECLAIMABLE_MANAGER,
     applied_status,
 )
@@ -108,8 +109,9 @@ def _unreserve(status: Json, why: tuple[str, str], seen: events.JobWorkloadObser
     in kubernetes-sigs/kueue pkg/workload)."""
     _set(status, "QuotaReserved", "False", *why, seen, now)
     status.pop("admission", None)
-    admitted = seen.condition("Admitted")
-    if admitted is not None and admitted.status == "True":
+    admitted, evicted = seen.condition("Admitted"), seen.condition("Evicted")
+    ran_too_long = evicted is not None and evicted.status == "True" and evicted.reason == RAN_TOO_LONG
+    if admitted is not None and admitted.status == "True" and not ran_too_long:
         since = datetime.fromisoformat(admitted.last_transition_time)
         spent = max(now - since, timedelta()) // timedelta(seconds=1)
         status["accumulatedPastExecutionTimeSeconds"] = seen.accumulated_seconds + spent

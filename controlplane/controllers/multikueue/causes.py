@@ -27,6 +27,7 @@ _REMOVALS: Mapping[str, tuple[str, ...]] = {
     R.QUOTA_NOT_RESERVED: ("w.quota", "judged/{c}"),
     R.LOCAL_DELETED: ("w.present", "w.deleting"),
     R.ORPHANED: ("{c}/j.present",),
+    R.POD_GONE: ("job.present", "{c}/j.present"),
     R.NOT_NOMINATED: ("route", "fit", "refused/{c}", "w.nominated"),
     R.SPEC_DIFFERS: ("w.spec", "w.priority", "{c}/w.spec", "{c}/w.priority"),
     R.STALE_COPY: (*_UNFIT, "{c}/w.evicted", "{c}/j.present", "judged/{c}"),

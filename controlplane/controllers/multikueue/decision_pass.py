@@ -167,8 +167,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         """Remove the copy on one cluster, job first; return whether it is still going."""
         remote = self.state.remote(cluster)
         for name, member in sorted(remote.members.items()):
-            if not member.deleting:
-                self._remove_job(cluster, member, member.resource_version, reason, name)
+            self.remove_member(cluster, name, member, reason)
         job = None if kept_by_another(self.context, cluster) else remote.job
         if job is not None:
             if not job.deleting and not written_by_another(self.context, cluster):
@@ -177,6 +176,11 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
         left = remote.clone is not None or bool(remote.members) or job is not None
         return left and not self.removal_failed(cluster)
+
+    def remove_member(self, cluster: str, name: str, member: RemoteJobObserved, reason: WorkloadReason) -> None:
+        """Remove the copy of a pod of a group beside the first one, unless it is going."""
+        if not member.deleting:
+            self._remove_job(cluster, member, member.resource_version, reason, name)
 
     def _remove_job(
         self, cluster: str, job: RemoteJobObserved, version: str, reason: WorkloadReason, member: str = ""
@@ -219,7 +223,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             for cluster in sorted(self.state.remotes)
             if cluster != winner and self.context.in_view(cluster) and not self.removal_failed(cluster)
         ]
-        if any(self.state.remote(cluster).job is not None for cluster in others):
+        # Of a group whose pods were all replaced, what runs there is none that its job is now.
+        if any(remote.job is not None or remote.members for remote in map(self.state.remote, others)):
             return True
         return not self._out_of_patience([cluster for cluster in others if not self.holds_nothing(cluster)])
 

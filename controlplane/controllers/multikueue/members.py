@@ -12,6 +12,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import JobCreationDecided, StatusRelayDecided
 from controlplane.controllers.multikueue.observations import JobObserved, RemoteJobObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.runtime.writes import says_no
 
 
 def create_members(pass_: WorkloadPass, cluster: str) -> None:
@@ -30,6 +31,16 @@ def create_members(pass_: WorkloadPass, cluster: str) -> None:
                     reason=WorkloadReason.ADMITTED_ON_WORKER,
                 )
             )
+
+
+def remove_members(pass_: WorkloadPass, cluster: str) -> None:
+    """Remove the copies that may run of pods that are gone, or are going: those in their places would run beside them, with more than
+    was admitted, and the ends of both would count. Kueue leaves them."""
+    staying = {one.name for one in pass_.context.members if not one.deleting}
+    staying |= {pass_.context.job.name} if pass_.context.job is not None else set()
+    for name, copy in sorted(pass_.state.remote(cluster).members.items()):
+        if name not in staying and not copy.finished:
+            pass_.remove_member(cluster, name, copy, WorkloadReason.POD_GONE)
 
 
 def name_taken(pass_: WorkloadPass, cluster: str) -> str:
@@ -70,7 +81,8 @@ def final_statuses(pass_: WorkloadPass, cluster: str) -> bool:
         if not remote.finished or remote.deleting or local.finished or local.deleting or remote.status == local.status:
             continue
         trouble = pass_.state.trouble.get(f"@management/Job/{local.name}")
-        if trouble is None or trouble.failures < _TRIES:
+        # An API server that has trouble of its own for some seconds means nothing by it, and no other would be written.
+        if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
             _relay(pass_, cluster, local, remote)
             waiting = True
     return waiting

@@ -237,6 +237,9 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     R.FINISHED: Sentence("the Workload, or its copy, has finished", "it has finished"),
     R.QUOTA_NOT_RESERVED: Sentence("the Workload holds no quota (any more)", "it holds no quota any more"),
     R.LOCAL_DELETED: Sentence("the Workload was deleted", "the Workload was deleted"),
+    R.POD_GONE: Sentence(
+        "the pod of a group that it is a copy of is gone, or is being deleted", "its pod is gone, or going"
+    ),
     R.ORPHANED: Sentence(
         "there is a copy, and no Workload for longer than the garbage collection's interval",
         "{cluster} has a copy of a Workload that is no longer there",

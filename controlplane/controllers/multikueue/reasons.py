@@ -36,6 +36,7 @@ class WorkloadReason(StrEnum):
     QUOTA_NOT_RESERVED = "QuotaNotReserved"
     LOCAL_DELETED = "LocalDeleted"
     ORPHANED = "Orphaned"
+    POD_GONE = "PodGone"
     NOT_NOMINATED = "NotNominated"
     SPEC_DIFFERS = "SpecDiffers"
     STALE_COPY = "StaleCopy"

@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.final_status import final_status_waits
-from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members
+from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members, remove_members
 from controlplane.controllers.multikueue.observations import (
     CheckState,
     JobObserved,
@@ -237,6 +237,7 @@ def _serve(
     if said := name_taken(pass_, cluster):
         _without_its_pods(pass_, local, check, cluster, said)
         return
+    remove_members(pass_, cluster)
     create_members(pass_, cluster)
     keep_size(pass_, local, cluster)
     mend(pass_, local, cluster)

@@ -16,7 +16,14 @@ from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.dst.engine.loop import VirtualLoop
 
 _WRITES = frozenset({"create", "patch", "delete"})
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 429: "TooManyRequests"}
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
 
 
 class NetworkRequest(NamedTuple):
@@ -42,7 +49,7 @@ class Network:
     `refused`: connections are refused, open ones cut. `silent`: nothing arrives, nothing comes back, nobody is told.
     `mute`: requests arrive and are carried out, answers are lost. `delay` seconds are added each way to a share `slow`
     of what travels. `echo`: that share of the lines of a watch comes twice. `lost_replies`: that share of the writes
-    gets no answer.
+    gets no answer. `lost`: the replicas that do not find their way, of all that is sent.
 
     `hasty`: clients give up when their patience ends, while what they asked for is still on its way; without it they
     hear of that only when the answer comes, too late, as the pinned seeds of the first scene have it."""
@@ -55,6 +62,7 @@ class Network:
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
         self.storms: list[Storm] = []
+        self.lost: set[str] = set()
         self.token = "0"  # noqa: S105 - of a cluster that does not exist
         self._cutters: dict[int, Callable[[str], None]] = {}
         self._serial = 0
@@ -64,6 +72,7 @@ class Network:
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
         self.storms.clear()
+        self.lost.clear()
 
     @property
     def carries(self) -> bool:
@@ -171,7 +180,7 @@ class Network:
         for storm in self.storms:
             fits = not storm.resource or storm.resource == asked.resource
             if fits and storm.after == after and self._strikes(storm, asked) and self.random.random() < storm.share:
-                retry_after = 1.0 if storm.status == 429 else None
+                retry_after = 1.0 if storm.status in (429, 503) else None
                 reason = _REASONS.get(storm.status, "InternalError")
                 return ApiError(storm.status, reason, "simulated trouble", retry_after)
         return None

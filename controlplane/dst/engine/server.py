@@ -186,7 +186,10 @@ class SimulatedServer(ApiServer):
             raise Unreachable(f"{self.name}: the connection was closed")
         answer = Reply(self._network, timeout)
         self._open[answer] = None
-        self._network.send(asked, self._token, carry_out, answer)
+        if self._process.partition("#")[0] in self._network.lost:
+            answer.time_out()
+        else:
+            self._network.send(asked, self._token, carry_out, answer)
         outcome = "done"
         try:
             return await answer.future

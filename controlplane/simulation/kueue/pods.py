@@ -36,6 +36,7 @@ from controlplane.simulation.kueue.jobs import give_back
 from controlplane.simulation.kueue.manager import KueueManager
 
 TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+_SERVING, _RETRIABLE = "kueue.x-k8s.io/pod-group-serving", "kueue.x-k8s.io/retriable-in-group"
 _GATE = "kueue.x-k8s.io/admission"
 _POD = Pod()
 
@@ -111,12 +112,9 @@ class PodFramework(Behaviour):
             self._step(workload, pods)
 
     def _step(self, workload: Json, pods: Sequence[Json]) -> None:
-        ended = [pod for pod in pods if _over(pod)]
         evicted = condition(workload, "Evicted")
-        if len(ended) >= _total(pods[0]) and len(ended) == len(pods):
-            good = sum(pod["status"]["phase"] == "Succeeded" for pod in ended)
-            reason = "Succeeded" if good == len(ended) else "Failed"
-            self._core.finish(workload, reason, f"Pods succeeded: {good}/{len(ended)}.")
+        if ending := _ending(pods):
+            self._core.finish(workload, *ending)
         elif evicted is not None and evicted["status"] == "True":
             self._stop(pods)
             self._give_back(workload, pods, evicted)
@@ -231,6 +229,23 @@ def _queue(pod: Mapping[str, Any]) -> str:
 
 def _over(pod: Mapping[str, Any]) -> bool:
     return _POD.outcome(pod.get("status") or {}) is not None
+
+
+def _ending(pods: Sequence[Json]) -> tuple[str, str] | None:
+    """Return how pods ended, None if they have not: those of a group once all have succeeded, or all are over and one gives the group
+    up by that (`Finished`)."""
+    total, first = _total(pods[0]), pods[0]
+    good = sum((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
+    over, message = all(_over(pod) for pod in pods), f"Pods succeeded: {good}/{total}."
+    if not _POD.group(first):
+        return ("Succeeded" if good == len(pods) else "Failed", message) if over else None
+    given_up = over and any(_says(pod, _RETRIABLE) == "false" for pod in pods)
+    ended = good == total or given_up
+    return ("Succeeded", message) if ended and _says(first, _SERVING) != "true" else None
+
+
+def _says(pod: Json, note: str) -> str:
+    return str((meta(pod).get("annotations") or {}).get(note) or "")
 
 
 def _total(pod: Mapping[str, Any]) -> int:

@@ -57,9 +57,20 @@ MENDED_IN_9: list[tuple[int, str, str]] = [
 ]
 """The same of the ninth edition."""
 
+MENDED_IN_10: list[tuple[int, str, str]] = [
+    (941003, "", "a Workload that had run for too long was queued no more when its user activated it again"),
+]
+"""The same of the tenth edition."""
+
 KNOWN: dict[int, str] = {
     910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "
     "of use to nobody until one of them has ended",
     712345725: "a cluster is rebuilt after a job's end, of which its Workload told and, while the kind was off there, nothing else: "
     "the Workload is finished, and the job keeps the status that was seen last, since nobody knows another",
 }
+
+KNOWN_IN_10: dict[int, str] = {
+    941001: "a Workload that may borrow and preempt for it, and one that reclaims, take the same quota from each other in turn, as fast as "
+    "the API server answers, until another one has ended: by Kueue's own rules",
+}
+"""The same of the tenth edition."""

@@ -8,7 +8,7 @@ from controlplane.__main__ import run
 from controlplane.dst.engine.story import command
 from controlplane.dst.invariants.admission.quota import overdrawn
 from controlplane.dst.play import play
-from controlplane.dst.scenes.admission import administrators, people
+from controlplane.dst.scenes.admission import administrators, limits, people, pod_groups, rearrangements, trouble
 from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.plan import plan_of
 from controlplane.dst.scenes.admission.queues import SHAPES, QueueShape, Shape, cluster_queues
@@ -22,7 +22,7 @@ FITS_EVERYWHERE = 3000  # thousandths of a CPU: the largest job of a plan
 
 def test_every_kind_of_step_is_drawn_and_can_be_played() -> None:
     drawn = {step.kind for seed in range(200) for step in plan_of(seed).steps}
-    own = {*people.ACTS, *administrators.ACTS}
+    own = {*people.ACTS, *administrators.ACTS, *pod_groups.ACTS, *limits.ACTS, *rearrangements.ACTS, *trouble.ACTS}
     assert drawn <= {*own, *ACTS}
     assert {*own, *TROUBLE} - {"preempt", "drain-queue"} <= drawn
     assert not drawn & {"preempt", "drain-queue"}, "Kueue is not there to do that"

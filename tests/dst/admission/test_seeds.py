@@ -7,7 +7,7 @@ import pytest
 from controlplane.dst.engine.plan import chosen
 from controlplane.dst.play import play
 from controlplane.dst.scenes.admission.plan import plan_of
-from tests.dst.admission.known import KNOWN, MENDED, MENDED_IN_8, MENDED_IN_9
+from tests.dst.admission.known import KNOWN, KNOWN_IN_10, MENDED, MENDED_IN_8, MENDED_IN_9, MENDED_IN_10
 from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 
@@ -26,7 +26,12 @@ def test_a_seed_holds(first: int) -> None:
     ("edition", "seed", "steps", "what"),
     deep_after(
         0,
-        [*((FIRST, *one) for one in MENDED), *((8, *one) for one in MENDED_IN_8), *((9, *one) for one in MENDED_IN_9)],
+        [
+            *((FIRST, *one) for one in MENDED),
+            *((8, *one) for one in MENDED_IN_8),
+            *((9, *one) for one in MENDED_IN_9),
+            *((10, *one) for one in MENDED_IN_10),
+        ],
     ),
 )
 def test_what_was_found_is_mended(edition: int, seed: int, steps: str, what: str) -> None:
@@ -36,11 +41,14 @@ def test_what_was_found_is_mended(edition: int, seed: int, steps: str, what: str
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", KNOWN)
-def test_a_known_seed(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("edition", "seed", "what"),
+    [*((FIRST, *one) for one in KNOWN.items()), *((10, *one) for one in KNOWN_IN_10.items())],
+)
+def test_a_known_seed(edition: int, seed: int, what: str) -> None:
     """Whoever mends what it shows takes it off the list."""
-    if text := broken(play(plan_of(seed, edition=FIRST)).brief()):
-        pytest.xfail(f"{KNOWN[seed]}\n{text}")
+    if text := broken(play(plan_of(seed, edition=edition)).brief()):
+        pytest.xfail(f"{what}\n{text}")
 
 
 def test_every_seed_is_played_once() -> None:

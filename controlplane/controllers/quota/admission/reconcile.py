@@ -24,6 +24,7 @@ from controlplane.controllers.quota.admission.workload_status import WorkloadSta
 from controlplane.controllers.quota.engine import model, reasons
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
+from controlplane.kube.workload_status import EXECUTION_TIME_EXCEEDED
 
 _BY_SCHEDULER = frozenset(
     {
@@ -131,7 +132,7 @@ def _active(case: _Case) -> Found:
     requeued = work.condition(ws.REQUEUED)
     if requeued is None or requeued.get("status") != "False":
         return
-    if requeued.get("reason") == ws.DEACTIVATED:
+    if str(requeued.get("reason")).startswith(ws.DEACTIVATED):  # due to whatever: Kueue never queues it again
         work.set(ws.REQUEUED, "True", "Reactivated", "The workload was reactivated")
         yield case.done(R.REACTIVATED)
     elif requeued.get("reason") in ("PodsReadyTimeout", "AdmissionCheck"):
@@ -160,7 +161,7 @@ def _inactive(case: _Case) -> Found:
         work.evict(ws.DEACTIVATED, message, cause)
         said = f"{ws.DEACTIVATED}DueTo{cause}" if cause else ws.DEACTIVATED
         yield case.done(R.DEACTIVATED, evicted=said, message=message)
-    elif work.status.get("requeueState") is not None:
+    elif work.status.get("requeueState") is not None or target is not None:
         work.drop(ws.DEACTIVATION_TARGET)
         work.status["requeueState"] = None
         yield case.done(R.REQUEUE_STATE_CLEARED)
@@ -336,9 +337,11 @@ def _queue_state(case: _Case, queue: events.AdmissionQueueObserved | None, kind:
 
 
 def _execution_time(case: _Case) -> Found:
-    """A Workload that ran for too long is deactivated."""
+    """A Workload that ran for too long is deactivated, and one that is being stopped not told so again."""
     work, most = case.work, case.seen.maximum_execution_seconds
     admitted = work.condition(ws.ADMITTED)
+    if not case.seen.active or work.is_true(ws.EVICTED):
+        return
     if most is None or admitted is None or admitted.get("status") != "True" or not work.reserved:
         return
     past = int(work.status.get("accumulatedPastExecutionTimeSeconds") or 0)
@@ -350,7 +353,7 @@ def _execution_time(case: _Case) -> Found:
     if ends > case.now:
         yield ReconcileResult(wake=ends)
     elif not work.is_true(ws.DEACTIVATION_TARGET):
-        reason, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
+        reason, message = EXECUTION_TIME_EXCEEDED, "exceeding the maximum execution time"
         work.set(ws.DEACTIVATION_TARGET, "True", reason, message)
         work.status.pop("accumulatedPastExecutionTimeSeconds", None)
         said = f"The maximum execution time ({most}s) exceeded"

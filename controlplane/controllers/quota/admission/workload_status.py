@@ -12,6 +12,7 @@ from typing import Any
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.requests import timestamp
+from controlplane.kube.workload_status import RAN_TOO_LONG
 
 QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
 PODS_READY, PODS_READY_TIMEOUT = "PodsReady", "PodsReadyTimeout"
@@ -138,11 +139,18 @@ class WorkloadStatus:
             made = "False", "PendingDelayedTopologyRequests", "There are pending delayed topology requests"
         else:
             made = "True", "Admitted", "The workload is admitted"
-        if before is not None and before.get("status") == "True" and made[0] == "False":
-            since = moment(before.get("lastTransitionTime")) or self.now
-            past = int(self.status.get("accumulatedPastExecutionTimeSeconds") or 0)
-            self.status["accumulatedPastExecutionTimeSeconds"] = past + int((self.now - since).total_seconds())
+        if made[0] == "False" and self.is_true(ADMITTED):
+            self._count_time(before or {})
         return self.set(ADMITTED, *made)
+
+    def _count_time(self, admitted: Json) -> None:
+        """Add how long it was admitted; nothing if it is deactivated for the time that it had: who activates it gives it all of that
+        anew."""
+        if self.is_true(EVICTED) and (self.condition(EVICTED) or {}).get("reason") == RAN_TOO_LONG:
+            return
+        since = moment(admitted.get("lastTransitionTime")) or self.now
+        past = int(self.status.get("accumulatedPastExecutionTimeSeconds") or 0)
+        self.status["accumulatedPastExecutionTimeSeconds"] = past + int((self.now - since).total_seconds())
 
     def _topology_pending(self) -> bool:
         given = (self.status.get("admission") or {}).get("podSetAssignments") or ()

@@ -1,8 +1,7 @@
 """One scheduling cycle: the heads of all ClusterQueues are tried together.
 
-In: a `State` and the moment. Out: decisions. First each head is nominated: flavors are looked for, and targets if it does
-not fit at once. Then the heads are taken one after the other, each on top of what those before it take
-(kubernetes-sigs/kueue pkg/scheduler/scheduler.go). Nothing is changed: usages that are written on the way are taken back."""
+In: a `State`, the moment. Out: decisions. Each head is nominated: flavors are looked for, and targets if it does not fit. Then the
+heads are taken in turn, each on top of those before it (kubernetes-sigs/kueue pkg/scheduler/scheduler.go). Nothing is changed."""
 
 from __future__ import annotations
 
@@ -389,9 +388,10 @@ def _to_reserve(entry: Entry) -> Usage:
 
 
 def checks_for(queue: ClusterQueue, given: Iterable[PodSetAssignment]) -> tuple[str, ...]:
-    """Return the admission checks that are for one of the flavors that were given."""
+    """Return the checks for one of the flavors that were given; where the queue has one no more those for all, which Kueue forgets."""
     flavors = {flavor for pod_set in given for flavor in pod_set.flavors.values()}
-    return tuple(name for name, on in queue.admission_checks if not on.isdisjoint(flavors))
+    for_all = checks_for_all(queue) if flavors - {one for group in queue.groups for one in group.flavors} else ()
+    return tuple(name for name, on in queue.admission_checks if on & flavors or name in for_all)
 
 
 def checks_for_all(queue: ClusterQueue) -> tuple[str, ...]:

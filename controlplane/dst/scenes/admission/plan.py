@@ -14,7 +14,7 @@ from typing import Final
 from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, NEVER_TWICE, Step
-from controlplane.dst.scenes.admission import eighth_edition, ninth_edition
+from controlplane.dst.scenes.admission import eighth_edition, ninth_edition, tenth_edition
 from controlplane.dst.scenes.admission.queues import LETTERS, PRIORITIES, SHAPES
 from controlplane.dst.scenes.workloads import fourth_edition, second_edition, third_edition
 from controlplane.dst.scenes.workloads.plan import ON_JOB, ON_MANAGEMENT_TOO, ON_WORKER, TROUBLE
@@ -33,7 +33,7 @@ _KUEUES = frozenset({"preempt", "drain-queue"})
 _TROUBLE: Trouble = {**{kind: row for kind, row in TROUBLE.items() if kind not in _KUEUES}, **_OURS}
 _LATER: Trouble = {"second-name": (1, 0, 0), "renew-cluster": (1, 0, 0), "relabel": (1, 0, 0), "take-name": (1, 0, 0)}
 
-_LATER_EDITIONS = {8: eighth_edition, 9: ninth_edition}
+_LATER_EDITIONS = {8: eighth_edition, 9: ninth_edition, 10: tenth_edition}
 
 
 def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
@@ -56,7 +56,7 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     drawn = numbered(steps)
     for number in range(min(_LATER_EDITIONS), edition + 1):
         more, later = _source(f"plan {number}", seed), _LATER_EDITIONS[number]
-        traits = (*traits, *later.traits(more))
+        traits = tuple(dict.fromkeys((*traits, *later.traits(more))))
         drawn = with_later(drawn, later.draw(more, traits, LETTERS[: len(SHAPES[shape].queues)], drawn))
     return Plan(seed, quotas, replicas, tuple(drawn), len(drawn), max(edition, 7), SCENE, traits)
 

@@ -89,9 +89,14 @@ def cluster_queues(shape: Shape) -> dict[str, QueueShape]:
 
 def set_up(store: Store, shape: Shape, *, checks: Sequence[str] = (CHECK,), usage: bool = False) -> None:
     """Have the objects of a shape on the management cluster, as they are meant, also where somebody has changed them."""
-    _put(store, COHORTS, COHORT, {"resourceGroups": [_group(shape.cohort)]} if shape.cohort else {})
+    _put(store, COHORTS, COHORT, cohort_of(shape))
     for kind, obj in objects_of(shape, checks=checks, usage=usage):
         _put(store, kind, obj["metadata"]["name"], obj["spec"], obj["metadata"].get("namespace", ""))
+
+
+def cohort_of(shape: Shape) -> Json:
+    """Return the spec of the Cohort of a shape."""
+    return {"resourceGroups": [_group(shape.cohort)]} if shape.cohort else {}
 
 
 def objects_of(shape: Shape, *, checks: Sequence[str], usage: bool) -> list[tuple[Kind, Json]]:

@@ -27,9 +27,19 @@ from controlplane.dst.invariants.admission.ownership import AdmissionOwnership
 from controlplane.dst.invariants.admission.quota import ReservedQuota, holders
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
 from controlplane.dst.invariants.workloads.replay import RULE as REPLAY
-from controlplane.dst.scenes.admission import administrators, people, queues
+from controlplane.dst.scenes.admission import (
+    administrators,
+    limits,
+    people,
+    pod_groups,
+    queues,
+    rearrangements,
+    trouble,
+)
 from controlplane.dst.scenes.admission.eighth_edition import CHECKS
 from controlplane.dst.scenes.admission.ending import unserved
+from controlplane.dst.scenes.admission.late_ending import left_behind
+from controlplane.dst.scenes.admission.late_rules import LateRules
 from controlplane.dst.scenes.admission.plan import SHAPE
 from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.environment import Backup
@@ -37,7 +47,11 @@ from controlplane.dst.scenes.workloads.processes import USAGE, settings_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
+from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import CHECK, MANAGEMENT
+
+_ACTS = {**people.ACTS, **administrators.ACTS, **pod_groups.ACTS, **limits.ACTS, **rearrangements.ACTS, **trouble.ACTS}
+_LATE = 10  # the edition from which on queues are rearranged, and more is looked at
 
 
 class AdmissionRun(WorkloadRun):
@@ -49,13 +63,14 @@ class AdmissionRun(WorkloadRun):
     def __init__(self, plan: Plan) -> None:
         numbers = [trait.removeprefix(SHAPE) for trait in plan.traits if trait.startswith(SHAPE)]
         self.shape = queues.SHAPES[int(numbers[0])]
+        self.late: LateRules | None = None
         super().__init__(plan)
         self._settings = settings_of(plan.traits)
         self.ledger = LedgerRules(self.trace)
         self._begin_log()
         store = self.environment.management.store
         queues.define_priorities(store)
-        if CHECKS in plan.traits:
+        if CHECKS in plan.traits or any(step.kind == "edit-checks" for step in plan.steps):
             queues.define_check(store)
         self._set_up()
         for place in self.environment.workers.values():
@@ -63,6 +78,9 @@ class AdmissionRun(WorkloadRun):
 
     def _set_up(self) -> None:
         queues.set_up(self.environment.management.store, self.shape, **self._rules)
+        if self.plan.edition >= _LATE:
+            wanted = queues.objects_of(self.shape, **self._rules)
+            rearrangements.set_up(self, self.plan.traits, wanted, queues.cohort_of(self.shape))
 
     @property
     def _rules(self) -> dict[str, Any]:
@@ -87,14 +105,18 @@ class AdmissionRun(WorkloadRun):
         if name != MANAGEMENT:
             super()._open_accounts(name)
             return
-        self.reserved = ReservedQuota(self.trace, self.environment.management, self.shape)
-        self._accounts[name] = self.reserved
+        if self.plan.edition < _LATE:
+            self._accounts[name] = ReservedQuota(self.trace, self.environment.management, self.shape)
+            return
+        if self.late is None:
+            self.late = LateRules(self.trace, self.loop.time, self.plan.traits)
+        self._accounts[name] = self.late.begin(self.environment.management, self.environment.clock.now())
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def perform(self, step: Step) -> None:
         """Carry a step out."""
-        own = people.ACTS.get(step.kind) or administrators.ACTS.get(step.kind)
+        own = _ACTS.get(step.kind)
         if own is None:
             acts.perform(self, step)
             return
@@ -107,11 +129,17 @@ class AdmissionRun(WorkloadRun):
         people.open_queues(self)
         if self.plan.edition > 7:
             administrators.define_all(self, queues.objects_of(self.shape, **self._rules))
+        if self.late is not None:
+            self.late.calm_since = self.loop.time()
+            rearrangements.end_deletions(self)
+            pod_groups.end_serving(self)
+            limits.give_up(self)
         super().mend()
 
     def left(self) -> str:
         """Return what is not settled yet."""
-        return super().left() or unserved(self.environment.management, self.admission, self.jobs)
+        left = super().left() or unserved(self.environment.management, self.admission, self.jobs)
+        return left or (left_behind(self.environment.management) if self.late is not None else "")
 
     def at_the_end(self) -> None:
         """Compare the log of quota and jobs with the cluster, and a fold of it with what the leader holds."""
@@ -160,7 +188,22 @@ class AdmissionRun(WorkloadRun):
             self.admission.fold(recorded)
             self.jobs.fold(recorded)
 
+    def look(self) -> None:
+        """Look at what cannot be looked at with every change; once all trouble has ended, at who runs for too long."""
+        super().look()
+        if self.late is not None:
+            self.late.look()
+
+    def _on_commit(self, cluster: str, commit: Commit) -> None:
+        super()._on_commit(cluster, commit)
+        if self.late is not None and cluster == MANAGEMENT:
+            self.late.on_commit(commit)
+            pod_groups.on_commit(self, commit)
+            limits.on_commit(self, commit)
+
     def _heard(self, recorded: Recorded, writer: str) -> None:
+        if self.late is not None:
+            self.late.heard(recorded)
         self._of_admission.before_fold(recorded, writer)
         self._of_jobs.before_fold(recorded, writer)
         self.ledger.appended(recorded)
