@@ -36,8 +36,8 @@ _Draw: TypeAlias = "Callable[[int], Plan]"
 @click.option(
     "--plan",
     "edition",
-    type=Whole(1, 9),
-    help="The edition of the plans, 9 by default: what a seed meant when it was noted.",
+    type=Whole(1, 10),
+    help="The edition of the plans, 10 by default: what a seed meant when it was noted.",
 )
 @click.option(
     "--scene",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.dst.engine.steps import Step
 
-EDITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
+EDITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 EDITION = EDITIONS[-1]
 
 

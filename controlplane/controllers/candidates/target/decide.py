@@ -39,7 +39,7 @@ class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
-    admitted candidates each source has there beside this one, `priority_classes` those that exist (None: they cannot be
+    admitted candidates each source has there that come before this one, `priority_classes` those that exist (None: they cannot be
     read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name that is there and was
     never read; `unread_invitations`: with CandidateSources of the namespace."""
 
@@ -311,7 +311,11 @@ def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContex
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
     pass_.wake_at(ends)
-    if until is not None and seen.permit is not None:
+    if until is None or seen.permit is None:
+        return
+    if state.bind_after is not None and pass_.now < state.bind_after:
+        pass_.wake_at(state.bind_after)
+    else:
         _take_note(pass_, seen.permit)
 
 

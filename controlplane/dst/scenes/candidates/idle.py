@@ -14,7 +14,7 @@ from controlplane.controllers.candidates.source.controller import SourceControll
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.candidates.acts import group_of
-from controlplane.dst.scenes.candidates.ending import runs_of, scheduled, stream_of
+from controlplane.dst.scenes.candidates.ending import finds_no_place_apart, runs_of, scheduled, stream_of
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.kube.kinds import PODS
 
@@ -46,6 +46,8 @@ def waiting(environment: CandidateEnvironment, placing: SourceController, wanted
         if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in _OVER:
             continue
         runs = [target for target, _ in runs_of(environment, name) if target not in environment.idle]
+        if not runs and finds_no_place_apart(pod):
+            continue  # all fits at once, but not without those that are idle
         if len(runs) != 1 and (not name.startswith(("huge", "gang")) or scheduled(pod).get("status") != "False"):
             message = scheduled(pod).get("message")
             return f"{name} runs {len(runs)} times, says {message!r}, and {dict(environment.idle)} do nothing"

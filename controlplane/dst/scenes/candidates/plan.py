@@ -11,17 +11,17 @@ import random
 from collections.abc import Sequence
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
-from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
+from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.scenes.candidates import second_edition, seventh_edition
+from controlplane.dst.scenes.candidates import second_edition, seventh_edition, tenth_edition
 from controlplane.dst.scenes.candidates.environment import NEAR
 from controlplane.dst.scenes.candidates.second_edition import AT_ONCE, PLACING
 from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
-VIRTUAL_NODES = "virtual-nodes"  # no plan is drawn with it: those that are drawn may be played with it as well
+VIRTUAL_NODES = tenth_edition.VIRTUAL_NODES  # those that are drawn without it may be played with it as well
 GANG_PLUGIN = "gang-plugin"  # the schedulers reserve and report a quorum or nobody
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
@@ -99,6 +99,13 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
         steps += numbered(amended, len(steps) + 1)
         steps += numbered(_seventh(seed, edition, targets, submitted), len(steps) + 1)
         steps.sort(key=lambda step: step.at)
+    if edition > 9:  # the eighth and the ninth are of another scene
+        tenth = random.Random(f"plan 10 {SCENE} {seed}")  # noqa: S311 - as above
+        more = tenth_edition.traits(tenth)
+        traits += more
+        # A node more for what comes while all are full, and for the pod that comes gated.
+        nodes = {name: count + 1 + (tenth_edition.FULL in more) for name, count in nodes.items()}
+        steps = with_later(steps, tenth_edition.draw(tenth, more, targets, steps, processes))
     return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
 
 

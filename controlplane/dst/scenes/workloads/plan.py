@@ -22,6 +22,7 @@ from controlplane.dst.scenes.workloads import (
     second_edition,
     seventh_edition,
     sixth_edition,
+    tenth_edition,
     third_edition,
 )
 from controlplane.simulation.world import MANAGEMENT
@@ -112,6 +113,10 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
         steps = with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
     if edition > 6:
         steps = with_later(steps, seventh_edition.draw(seventh, workers))
+    if edition > 9:  # the eighth and the ninth are of another scene
+        tenth = random.Random(f"plan 10 {seed}")  # noqa: S311 - reproducible on purpose
+        traits = (*traits, *tenth_edition.traits(tenth, traits))
+        steps = with_later(steps, tenth_edition.draw(tenth, workers, replicas, steps))
     return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
 
 
