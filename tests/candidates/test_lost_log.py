@@ -11,6 +11,7 @@ import pytest
 from controlplane.controllers.candidates.objects import CANDIDATES, HINT_CLUSTER, HINT_POD, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.delegate_status import restarts_of
 from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
     PermitGranted,
@@ -257,3 +258,22 @@ def test_a_pod_on_a_virtual_node_is_bound_to_it_for_the_log_too() -> None:
     assert stage.state.delegate == stage.only("a")
     assert stage.state.committed == "web#1"
     assert isinstance(stage.state.pod, SourcePodObserved)
+
+
+def test_what_a_pod_has_shown_counts_where_the_log_went_back_to_a_delegate_before() -> None:
+    """It had lost that one, and runs by another one that the log does not know."""
+    stage = LostLogStage("a", "b").delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Always"
+    stage.run("a", restarts=1)
+    stage.settle()
+    stage.lose_pod("a")
+    stage.settle()
+    before = stage.state
+    shown = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 5}]}
+    stage.home["pods"]["web"]["status"] |= shown
+    stage.state = before
+    stage.ask()
+    stage.full("a")
+    stage.full("b")
+    stage.settle()
+    assert restarts_of(stage.home["pods"]["web"]["status"]) == {"c": 5}

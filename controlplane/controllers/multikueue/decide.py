@@ -65,6 +65,7 @@ def _orphan(pass_: WorkloadPass) -> None:
         return  # there is one that nobody can read: its copies may be what it runs as
     if pass_.state.gone:
         pass_.remove_everywhere(WorkloadReason.LOCAL_DELETED)
+        rest_of_deleted(pass_)
         return
     interval, since = pass_.context.policy.gc_interval, pass_.state.orphan_since
     if interval is None or since is None:

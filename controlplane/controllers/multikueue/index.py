@@ -227,7 +227,7 @@ class WorkloadIndex(SharedJobs):
         if isinstance(recorded.event, (observations.WorkloadObserved, observations.WorkloadGone)):
             self._depend(stream, before, state)
             state = self._shown(stream, before, state)
-        self._keep(stream, state)
+        self._keep(stream, self._at_rest(stream, state))
         if stream not in self.workloads:
             self.names.gone(recorded, state)
         self._enqueue(stream)
@@ -250,6 +250,18 @@ class WorkloadIndex(SharedJobs):
         if isinstance(recorded.event, observations.CloneGone):
             return self._left_behind(recorded.cluster, before, state)
         return state
+
+    def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
+        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours."""
+        if state.left is None:
+            return state
+        job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
+        delegated = adapter is not None and adapter.delegates and adapter.relays
+        if state.local is None and delegated and job is not None and not (job.inactive or job.deleting or job.finished):
+            return state
+        after = msgspec.structs.replace(state, left=None)
+        self._depend(stream, state, after)
+        return after
 
     def _left_behind(self, cluster: str, before: WorkloadState, state: WorkloadState) -> WorkloadState:
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
@@ -274,7 +286,8 @@ class WorkloadIndex(SharedJobs):
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
-            self.workloads[dependent] = fold_job(self.workloads[dependent], before, after)
+            shown = fold_job(self.workloads[dependent], before, after)
+            self._keep(dependent, self._at_rest(dependent, shown))
             self._enqueue(dependent)
         self._fold_group(stream, before, after, own)
 

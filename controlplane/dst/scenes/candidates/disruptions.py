@@ -233,10 +233,10 @@ def _settings(scene: Scene, step: Step) -> None:
         store.patch(
             CONFIG_MAPS, NAMESPACE, "settings", {"data": {"mode": f"changed-{step.number}"}}, field_manager="user"
         )
-    elif change == 1:
+    elif change == 1 and not any(name.startswith("apart") for name in scene.submitted):  # which it owns
         store.delete(CONFIG_MAPS, NAMESPACE, "settings")
         scene.after(step.seconds, have_settings, scene)
-    else:
+    elif change == 2:
         there = scene.environment.places[step.where].store
         if not any(record.name == "settings" for record in there.records(CONFIG_MAPS)):
             there.create(

@@ -161,6 +161,8 @@ class WorkloadRun(SceneRun):
     def mend(self) -> None:
         """Put right what is wrong in the clusters."""
         self.sizes.calm()
+        if self.plan.edition > 9 and not self.plan.scene:
+            disruptions.right_checks(self)
         people.list_clusters(self)
         people.open_queue(self)
         for name in self.environment.workers:
@@ -168,8 +170,6 @@ class WorkloadRun(SceneRun):
             self.environment.write_secret(name)
         if self.plan.edition > 6:
             administrators.make_namespaces(self)
-        if self.plan.edition > 9 and not self.plan.scene:
-            disruptions.right_checks(self)
         if self.plan.traits:
             administrators.only_own_names(self)
             administrators.label_clusters(self)
