@@ -207,7 +207,10 @@ class DatabaseLog:
         away = database.silent_to(self._process)
         if self._process.dead and (away or database.random.random() < 0.5):
             self._queue.clear()
-        elif self._process.frozen or away or database.errs():
+        elif database.errs() and not (self._process.frozen or away):
+            database.loop.world_later(0.02 * database.random.random(), self._pump)  # it insists
+            return
+        elif self._process.frozen or away:
             if away:
                 self._say(False)
             database.loop.world_later(0.05 + 0.5 * database.random.random(), self._pump)

@@ -25,6 +25,7 @@ from controlplane.simulation.apiserver.watching import error_line
 
 _BATCH = 64
 _BOOKMARK = 60.0
+_RESENT = 1.0  # virtual seconds after which what did not get through to one process is sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class Stream:
 
     async def _doze(self, idle_end: float) -> None:
         until = min(self._end, self._bookmark, idle_end) if self._place.carries else idle_end
+        if self._network.bars(self._place.process):
+            until = min(idle_end, self._network.loop.time() + _RESENT)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(max(until, self._network.loop.time() + 0.001)):
                 await self._wake.wait()

@@ -221,10 +221,17 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
             made=state.made,
         )
     told = seen.reported
-    state = _replace(state, seen=seen, reservations=max(state.reservations, told.reservation))
+    # A log that was lost, or put back, knows of fewer reservations, withdrawals and statuses than it has told.
+    state = _replace(
+        state,
+        seen=seen,
+        reservations=max(state.reservations, told.reservation),
+        withdrawn=max(state.withdrawn, told.acknowledged),
+        tried=max(state.tried, told.tried),
+    )
     if told.sequence <= state.said:
         return state
-    # A log that was lost, or put back, knows of fewer statuses than it has told; the source shows none of a lower number.
+    # The source shows none of a lower number.
     news = state.pod_status not in ("", seen.pod_status)
     return _replace(state, said=told.sequence, sequence=max(state.sequence, told.sequence) + news)
 
