@@ -153,7 +153,10 @@ def _counted(pod: SourcePodObserved, shown: StatusShown | None) -> dict[str, dic
         return {"restarts": pod.restarts, "totals": pod.restarts}
     own = {name: count - shown.restarts.get(name, 0) for name, count in shown.totals.items()}
     before = _no_fewer(pod, shown.restarts, own)
-    return {"restarts": before, "totals": {**before, **{name: before.get(name, 0) + more for name, more in own.items()}}}
+    return {
+        "restarts": before,
+        "totals": {**before, **{name: before.get(name, 0) + more for name, more in own.items()}},
+    }
 
 
 def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
