@@ -277,3 +277,29 @@ def test_what_a_pod_has_shown_counts_where_the_log_went_back_to_a_delegate_befor
     stage.full("b")
     stage.settle()
     assert restarts_of(stage.home["pods"]["web"]["status"]) == {"c": 5}
+
+
+@POLICIES
+def test_so_it_is_where_the_log_knows_of_a_delegate_before(policy: str) -> None:
+    """It was lost in `a` and is in `b` since, and the log was put back to when it was in `a`."""
+    stage = LostLogStage("a", "b", execution_policy=policy).delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Always"
+    stage.settle()
+    known = stage.state
+    stage.lose_pod("a")
+    stage.settle()
+    stage.reserve("b")
+    stage.settle()
+    assert stage.bind("b")
+    stage.settle()
+    assert stage.state.delegate == stage.only("b")
+    stage.state = known
+    stage.decided.clear()
+    stage.away.add("b")
+    stage.settle()
+    stage.reserve("a")
+    stage.look()
+    assert not stage.told(PermitGranted)
+    stage.away.clear()
+    stage.look()
+    assert stage.state.delegate == stage.only("b")

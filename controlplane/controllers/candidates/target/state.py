@@ -25,13 +25,13 @@ _replace = msgspec.structs.replace
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `admitted_at`: the position of the event by which it was. `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.
-    `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
-    `bind_failures` counts those that were not confirmed one after the other, and none is begun before `bind_after`;
-    `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
-    preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
-    answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no older binding is made; `said` is the
-    number of the last status that was told."""
+    `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held` is the one that is
+    held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on its way (`bind_failed`:
+    nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not confirmed one after the
+    other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended. `withdrawn` is what was
+    acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the changes of the bound Pod's status.
+    `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no
+    older binding is made; `said` is the number of the last status that was told."""
 
     namespace: str
     name: str
