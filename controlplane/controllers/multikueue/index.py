@@ -251,18 +251,6 @@ class WorkloadIndex(SharedJobs):
             return self._left_behind(recorded.cluster, before, state)
         return state
 
-    def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
-        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours."""
-        if state.left is None:
-            return state
-        job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
-        delegated = adapter is not None and adapter.delegates and adapter.relays
-        if state.local is None and delegated and job is not None and not (job.inactive or job.deleting or job.finished):
-            return state
-        after = msgspec.structs.replace(state, left=None)
-        self._depend(stream, state, after)
-        return after
-
     def _left_behind(self, cluster: str, before: WorkloadState, state: WorkloadState) -> WorkloadState:
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
         connection = self.connections.get(cluster)

@@ -6,6 +6,8 @@ Workloads have which job is kept here too."""
 
 from __future__ import annotations
 
+import msgspec
+
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.components import standing
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
@@ -107,6 +109,18 @@ class SharedJobs(ExistingObjects):
             self._unsure.add(stream)
         else:
             self._unsure.discard(stream)
+
+    def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
+        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours."""
+        if state.left is None:
+            return state
+        job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
+        delegated = adapter is not None and adapter.delegates and adapter.relays
+        if state.local is None and delegated and job is not None and not (job.inactive or job.deleting or job.finished):
+            return state
+        after = msgspec.structs.replace(state, left=None)
+        self._depend(stream, state, after)
+        return after
 
     def _over(self, stream: str, rested: set[str]) -> None:
         """Remember what the end of a Workload rests on, while something else is known by the Workload's own events."""

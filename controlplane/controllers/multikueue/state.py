@@ -31,19 +31,16 @@ class Relayed(msgspec.Struct, frozen=True):
 class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], StreamFold):
     """A Workload, its copies and its open writes.
 
-    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
-    is evicted. `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it,
-    `refused` the clusters that cannot have it in this attempt,
-    `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
-    worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy of it, and
-    when; `judged`: the verdict on each.
-    `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
-    `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its status;
-    `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
-    another one took its place; `left`: the job of a Workload that is gone, while its status may say that it runs.
-    `relayed_members`: what was last written to the pods of a group beside the first, by name.
-    `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
-    `positions`: where in the log it came to be as it is
+    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is evicted.
+    `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it, `refused` the clusters
+    that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the status that was last written to the user's
+    job, as it was on the worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy
+    of it, and when; `judged`: the verdict on each. `unsure`: where the job may have been created although the attempt ended before that
+    was seen, and its kind, and `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended,
+    and its status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
+    another one took its place; `left`: the job of one that is gone, while its status says that it runs. `relayed_members`: what was
+    last written to the pods of a group beside the first, by name. `opening`: where a preemption gate is being opened, or was without
+    anybody seeing it yet, and since when. `positions`: where in the log it came to be as it is
     (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
@@ -77,16 +74,13 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     @property
     def owner(self) -> observations.Owner | None:
-        """The user's job; of a slice that was replaced, and of one whose status may say that it runs, also when its Workload is
-        gone.
-        """
+        """The user's job; of a slice that was replaced, and of one that was left, also when its Workload is gone."""
         return self.local.owner if self.local is not None else self.slice_of or self.left
 
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it: no object anywhere, no open write."""
-        left = self.left is not None or bool(self.remotes)
-        return self.local is None and not left and not self.effects and not self.unsure
+        return not (self.local or self.left or self.remotes or self.effects or self.unsure)
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
@@ -129,8 +123,8 @@ def _folded(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case observations.WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
-            ended = _end_attempt(closed(state, f"{MANAGEMENT}/Workload"))
-            return _replace(ended, local=None, gone=True, left=_left(state))
+            left = state.local.owner if state.local is not None and not state.local.sliced else None
+            return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
         case (
             observations.CloneObserved()
             | observations.CloneGone()
@@ -391,12 +385,6 @@ def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> Worklo
         else:
             state = _replace(state, relayed=relay.status)
     return closed(state, event.target)
-
-
-def _left(state: WorkloadState) -> observations.Owner | None:
-    """Return the job that a Workload leaves behind: no other Workload is made of it as long as its status says that it runs."""
-    local = state.local
-    return local.owner if local is not None and not local.sliced else None
 
 
 def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:

@@ -204,16 +204,10 @@ class DatabaseLog:
         arrived.
         """
         database = self._database
-        away = database.silent_to(self._process)
-        if self._process.dead and (away or database.random.random() < 0.5):
+        if self._process.dead and (database.silent_to(self._process) or database.random.random() < 0.5):
             self._queue.clear()
-        elif database.errs() and not (self._process.frozen or away):
-            database.loop.world_later(0.02 * database.random.random(), self._pump)  # it insists
-            return
-        elif self._process.frozen or away:
-            if away:
-                self._say(False)
-            database.loop.world_later(0.05 + 0.5 * database.random.random(), self._pump)
+        elif (pause := self._pause()) is not None:
+            database.loop.world_later(pause, self._pump)
             return
         while self._queue:
             request, future = self._queue.popleft()
@@ -221,6 +215,16 @@ class DatabaseLog:
                 self._commit(request, future)
         self._pumping = False
         self._say(True)
+
+    def _pause(self) -> float | None:
+        """Return after how long it is tried again, while the process stands still, or the database does not answer, or errs."""
+        database = self._database
+        away = database.silent_to(self._process)
+        if away and not self._process.dead:
+            self._say(False)
+        if self._process.frozen or away:
+            return 0.05 + 0.5 * database.random.random()
+        return 0.02 * database.random.random() if database.errs() else None
 
     def _say(self, ok: bool) -> None:
         if ok != self._answers:

@@ -6,7 +6,7 @@ In: networks, databases, a way to end what has begun. Out: what is wrong until t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from controlplane.dst.engine.database import SimulatedDatabase
@@ -103,7 +103,7 @@ def _overload(source: random.Random, _: Sequence[str], __: Sequence[str], ways: 
     return [Step(0, at(source), "overload", source.choice(ways), lasting(source, 5, 60), number(source))]
 
 
-_SCENES: Final = {
+_SCENES: Final[Mapping[str, tuple[int, Callable[..., list[Step]]]]] = {
     "cut-off": (4, _cut_off),
     "ailing": (3, _ailing),
     "withdrawn": (4, _withdrawn),

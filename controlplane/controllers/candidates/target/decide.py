@@ -16,11 +16,11 @@ from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.changes import amended
-from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
+from controlplane.controllers.candidates.target.permissions import lends_token, pod_not_made, unfit_class, unfit_for
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
-from controlplane.runtime.writes import WriteFailure, says_no
+from controlplane.runtime.writes import WriteFailure
 from controlplane.values import Value
 
 
@@ -239,7 +239,7 @@ def judge(
     if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
         return refused.reason, refused.message
     if failure is not None and failure.action == events.PodMade.__name__:
-        return _pod_not_made(seen, failure)
+        return pod_not_made(seen, failure)
     return "", ""
 
 
@@ -249,19 +249,6 @@ def _not_invited(seen: events.CandidateObserved, context: TargetContext) -> str:
         return f'CandidateSource "{unread.name}" of namespace "{seen.namespace}" cannot be read: mend {unread.error}'
     cluster = seen.origin.cluster
     return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
-
-
-def _pod_not_made(seen: events.CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
-    if failure.error == "Foreign":
-        return (
-            TargetReason.POD_NAME_TAKEN,
-            f'a Pod "{seen.name}" is there and is not this candidate\'s: {failure.message}',
-        )
-    if failure.code in (400, 422):
-        return TargetReason.POD_REFUSED, failure.message
-    if says_no(failure):
-        return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {failure.message or failure.error}"
-    return "", ""
 
 
 def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
@@ -311,11 +298,7 @@ def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContex
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.TIMEOUT))
         return
     pass_.wake_at(ends)
-    if until is None or seen.permit is None:
-        return
-    if state.bind_after is not None and pass_.now < state.bind_after:
-        pass_.wake_at(state.bind_after)
-    else:
+    if until is not None and seen.permit is not None:
         _take_note(pass_, seen.permit)
 
 
@@ -333,7 +316,12 @@ def _may_be_binding(pass_: _Pass, pod: events.CandidatePodObserved, seen: events
 
 
 def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
-    """Record a permit that may be used, once: nothing is bound under one that is not in the log."""
+    """Record a permit that may be used, once: nothing is bound under one that is not in the log. After bindings that were
+    refused not before a pause is over."""
+    after = pass_.state.bind_after
+    if after is not None and pass_.now < after:
+        pass_.wake_at(after)
+        return
     known = pass_.state.permit
     if permit.number > (known.number if known is not None else 0):
         pass_.say(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
 from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span, with_later
@@ -99,14 +100,18 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
         steps += numbered(amended, len(steps) + 1)
         steps += numbered(_seventh(seed, edition, targets, submitted), len(steps) + 1)
         steps.sort(key=lambda step: step.at)
-    if edition > 9:  # the eighth and the ninth are of another scene
-        tenth = random.Random(f"plan 10 {SCENE} {seed}")  # noqa: S311 - as above
-        more = tenth_edition.traits(tenth)
-        traits += more
-        # A node more for what comes while all are full, and for the pod that comes gated.
-        nodes = {name: count + 1 + (tenth_edition.FULL in more) for name, count in nodes.items()}
-        steps = with_later(steps, tenth_edition.draw(tenth, more, targets, steps, processes))
-    return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+    plan = Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+    return _tenth(plan, targets, processes) if edition > 9 else plan  # the eighth and the ninth are of another scene
+
+
+def _tenth(plan: Plan, targets: Sequence[str], processes: Sequence[str]) -> Plan:
+    """Return a plan with what the tenth edition has beside those before: and a node more for what comes while all targets are
+    full, and for the pod that comes gated."""
+    source = random.Random(f"plan 10 {SCENE} {plan.seed}")  # noqa: S311 - as above
+    more = tenth_edition.traits(source)
+    nodes = {name: count + 1 + (tenth_edition.FULL in more) for name, count in plan.quotas.items()}
+    steps = with_later([*plan.steps], tenth_edition.draw(source, more, targets, plan.steps, processes))
+    return replace(plan, quotas=nodes, steps=tuple(steps), size=len(steps), traits=plan.traits + more)
 
 
 def _seventh(seed: int, edition: int, targets: Sequence[str], submitted: Sequence[Step]) -> list[Step]:

@@ -85,7 +85,8 @@ def plan_of(seed: int, *, edition: int = EDITION, made: int = 0, trouble: int = 
     steps += [_done(source, kind, len(made_kinds)) for kind in kinds(source, DONE, source.randint(4, 9))]
     count = source.randint(3, 9) if trouble < 0 else trouble
     steps += [_trouble(source, kind, replicas) for kind in kinds(source, TROUBLE, count)]
-    steps, traits = numbered(steps), ()
+    traits: tuple[str, ...] = ()
+    steps = numbered(steps)
     if edition > 9:
         traits, more = _tenth(random.Random(f"plan 10 local {seed}"), replicas)  # noqa: S311 - as above
         steps = with_later(steps, more)

@@ -54,13 +54,10 @@ _AT_HOME: Sequence[Kind] = (
 def _cut_off(scene: ActorContext, step: Step) -> None:
     """A process does not reach the log, or the management cluster, or any worker, while the others reach everything."""
     places = scene.environment.places
-    ways: Sequence[faults.Barring] = (
-        (scene.database,),
-        (places[MANAGEMENT].network,),
-        [place.network for name, place in places.items() if name != MANAGEMENT],
-        [scene.database, *(place.network for place in places.values())],
-    )[step.value % 4]
-    faults.cut_off(scene.after, ways, step.where, step.seconds)
+    workers = [place.network for name, place in places.items() if name != MANAGEMENT]
+    home, log = places[MANAGEMENT].network, scene.database
+    ways: Sequence[Sequence[faults.Barring]] = ((log,), (home,), workers, (log, home, *workers))
+    faults.cut_off(scene.after, ways[step.value % 4], step.where, step.seconds)
 
 
 def _database_ailing(scene: ActorContext, step: Step) -> None:

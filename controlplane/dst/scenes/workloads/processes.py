@@ -22,7 +22,6 @@ from controlplane.controllers.quota.controller import QuotaController
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.job_kinds import adapters_for
 from controlplane.log.event import Event
-from controlplane.runtime.lifecycle import Ports
 from controlplane.runtime.router import merged
 from controlplane.settings import Settings
 from controlplane.settings.quota import (
@@ -95,7 +94,7 @@ POLICY = MultiKueuePolicy(
     worker_lost_timeout=timedelta(minutes=3),
     refusal_pause=timedelta(minutes=1),
 )
-_AHEAD: Final[int] = Ports.__dataclass_fields__["ahead"].default
+_AHEAD: Final = 4  # as production has it (`controlplane.runtime.lifecycle.Ports`)
 _JOBS_ONLY = msgspec.structs.replace(POLICY, adapters=adapters_for(["batch/job"]))
 
 

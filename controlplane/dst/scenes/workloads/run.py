@@ -347,7 +347,7 @@ class WorkloadRun(SceneRun):
         home = cluster == MANAGEMENT
         if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
-            if _is_observed(cluster, commit):
+            if oddities.is_told(cluster, commit):
                 where = HOME if home else cluster
                 self._history.committed(where, record.kind, record.uid, record.version, news=is_news(commit))
                 self._refusals.committed(cluster, where, record)
@@ -398,11 +398,3 @@ class WorkloadRun(SceneRun):
 def of_others(stream: str) -> bool:
     """Whether a stream is of a controller that sees objects for itself: of quota automation, admission, job framework."""
     return stream.startswith(_OTHERS)
-
-
-def _is_observed(cluster: str, commit: Commit) -> bool:
-    """Whether the service is to hear of a change: of a worker it watches only the objects that carry an origin."""
-    if commit.type == "DELETED" and oddities.untold(cluster, commit.record):
-        return False
-    records = [commit.record] if commit.previous is None else [commit.record, commit.previous]
-    return cluster == MANAGEMENT or any(ORIGIN_LABEL in record.labels for record in records)
