@@ -10,18 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_POD
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.binding import HINT
 from controlplane.controllers.candidates.source.candidate import Candidate, unknown_permit
 from controlplane.controllers.candidates.source.decision_pass import PodPass
-from controlplane.controllers.candidates.source.events import DelegateHinted, PlacementFound
+from controlplane.controllers.candidates.source.events import PlacementFound
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateObservationRefused,
     SourcePodObserved,
 )
 from controlplane.controllers.candidates.source.state import SourceState, dropping
-from controlplane.controllers.connectivity.events import MANAGEMENT
-
-_HINT = f"{MANAGEMENT}/{DelegateHinted.WHAT}"
 
 
 def find(pass_: PodPass, pod: SourcePodObserved, targets: Sequence[str]) -> bool:
@@ -106,7 +104,7 @@ def named(state: SourceState) -> str:
     say something else; "" if there is none. A log that was put back may know of a delegate before."""
     pod = state.pod
     cluster = pod.hints.get(HINT_CLUSTER, "") if pod is not None else ""
-    if pod is None or not cluster or _HINT in state.effects or _HINT in state.trouble:
+    if pod is None or not cluster or HINT in state.effects or HINT in state.trouble:
         return ""
     return "" if (state.hinted, state.hinted_to) == (pod.uid, cluster) else cluster
 

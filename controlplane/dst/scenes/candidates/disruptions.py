@@ -61,7 +61,7 @@ def _overload(scene: Scene, step: Step) -> None:
 
 
 def _refuse_pods(scene: Scene, step: Step) -> None:
-    """A quota or a webhook of a target refuses Pods for a while."""
+    """A ResourceQuota or a webhook of a target refuses Pods for a while."""
     refusal = Storm((403, 422)[step.value % 2], 1.0, resource=PODS.name, verb="create")
     faults.storm(scene.after, scene.environment.ways[f"{NEAR}{step.where}"], step.seconds, refusal)
 

@@ -18,7 +18,7 @@ from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.gated import define_urgent
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, GATED
 from controlplane.dst.scenes.workloads.people import list_clusters, workloads_of
-from controlplane.job_kinds.base import ORIGIN_LABEL
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -75,7 +75,7 @@ def _overload(scene: ActorContext, step: Step) -> None:
 
 
 def _refuse_jobs(scene: ActorContext, step: Step) -> None:
-    """A webhook or a quota of a worker refuses jobs for a while, or the Workloads of their copies."""
+    """A webhook of a worker refuses jobs for a while, or the Workloads of their copies."""
     kinds = _ON_WORKERS[1:] if step.value % 3 else _ON_WORKERS[:1]
     status = (403, 422)[step.value % 2]
     storms = [Storm(status, 1.0, resource=kind.name, verb="create") for kind in kinds]
@@ -130,7 +130,7 @@ def right_checks(scene: ActorContext) -> None:
     try:
         store.patch(ADMISSION_CHECKS, "", CHECK, {"spec": {"parameters": parameters}})
     except ApiError:
-        _have(scene, ADMISSION_CHECKS, CHECK, {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters})
+        _have(scene, ADMISSION_CHECKS, CHECK, {"controllerName": MANAGED_BY, "parameters": parameters})
     ensure(store, MULTIKUEUE_CONFIGS, CHECK, spec={"clusters": sorted(scene.environment.workers)})
     for place in scene.environment.workers.values():
         with suppress(ApiError):
@@ -200,7 +200,7 @@ def _foreign_clone(scene: ActorContext, step: Step) -> None:
 
 
 def _reclass(scene: ActorContext, step: Step) -> None:
-    """A user gives his job a class of priority. Kueue takes that over while the Workload has no quota; here the Workload
+    """A user gives his job a class of priority. Kueue takes that over while nothing is reserved for the Workload; here that
     follows at once, as it does in a `Workload` that its administrator edits."""
     kind = scene.submitted.get(step.where)
     if kind is None or step.where in scene.deleted:
