@@ -258,8 +258,8 @@ def test_a_new_job_of_the_same_name_after_everything_is_gone_starts_afresh() -> 
     scene.remote_job_gone("a")
     scene.decide()
     scene.clone_gone("a")
-    assert STREAM not in scene.fleet.index.workloads
     scene.job(status="00" * 32, inactive=True, suspended=True)
+    assert STREAM not in scene.fleet.index.workloads
     scene.workload({"Admitted": False}, check="Pending", cluster_name="")
     assert scene.names() == ["Nomination", "Clone a"]
 
