@@ -77,8 +77,6 @@ def simulate(
     """
     if (seed is None) == (seeds is None):
         raise click.UsageError("give --seed or --seeds")
-    if scene == "local" and edition is not None:
-        raise click.UsageError("--plan goes with other scenes: the plans of local have one edition")
     draw = partial(_plan, scene, edition)
     if seeds is not None:
         if steps is not None or trace:

@@ -18,7 +18,7 @@ target; the pods of one's own cluster."""
 
 
 def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:
-    """Draw the plan of a seed; those of `local` have one edition."""
+    """Draw the plan of a seed."""
     if scene == WORKLOADS:
         return plans.plan_of(seed, edition=edition)
     if scene == "admission":
@@ -31,7 +31,7 @@ def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Pla
         return candidates(seed, edition=edition)
     from controlplane.dst.scenes.local.plan import plan_of as local
 
-    return local(seed)
+    return local(seed, edition=edition)
 
 
 def play(plan: Plan) -> Outcome:

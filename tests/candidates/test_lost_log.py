@@ -11,6 +11,7 @@ import pytest
 from controlplane.controllers.candidates.objects import CANDIDATES, HINT_CLUSTER, HINT_POD, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import PodContext
+from controlplane.controllers.candidates.source.delegate_status import restarts_of
 from controlplane.controllers.candidates.source.events import (
     CandidateDropped,
     PermitGranted,
@@ -257,3 +258,48 @@ def test_a_pod_on_a_virtual_node_is_bound_to_it_for_the_log_too() -> None:
     assert stage.state.delegate == stage.only("a")
     assert stage.state.committed == "web#1"
     assert isinstance(stage.state.pod, SourcePodObserved)
+
+
+def test_what_a_pod_has_shown_counts_where_the_log_went_back_to_a_delegate_before() -> None:
+    """It had lost that one, and runs by another one that the log does not know."""
+    stage = LostLogStage("a", "b").delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Always"
+    stage.run("a", restarts=1)
+    stage.settle()
+    stage.lose_pod("a")
+    stage.settle()
+    before = stage.state
+    shown = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 5}]}
+    stage.home["pods"]["web"]["status"] |= shown
+    stage.state = before
+    stage.ask()
+    stage.full("a")
+    stage.full("b")
+    stage.settle()
+    assert restarts_of(stage.home["pods"]["web"]["status"]) == {"c": 5}
+
+
+@POLICIES
+def test_so_it_is_where_the_log_knows_of_a_delegate_before(policy: str) -> None:
+    """It was lost in `a` and is in `b` since, and the log was put back to when it was in `a`."""
+    stage = LostLogStage("a", "b", execution_policy=policy).delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Always"
+    stage.settle()
+    known = stage.state
+    stage.lose_pod("a")
+    stage.settle()
+    stage.reserve("b")
+    stage.settle()
+    assert stage.bind("b")
+    stage.settle()
+    assert stage.state.delegate == stage.only("b")
+    stage.state = known
+    stage.decided.clear()
+    stage.away.add("b")
+    stage.settle()
+    stage.reserve("a")
+    stage.look()
+    assert not stage.told(PermitGranted)
+    stage.away.clear()
+    stage.look()
+    assert stage.state.delegate == stage.only("b")

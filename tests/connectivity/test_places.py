@@ -47,3 +47,20 @@ def test_only_another_version_is_no_news() -> None:
     assert not repeats.says_nothing_new("s", node("4"))
     repeats.forget("s")
     assert not repeats.says_nothing_new("s", node("5"))
+
+
+def test_a_version_that_was_offered_is_news_until_another_one_says_the_same() -> None:
+    """What was on its way to the log may have been taken back, and is shown again with what came after it."""
+    repeats = Deduplicator()
+    assert not repeats.says_nothing_new("s", node("1"))
+    assert not repeats.says_nothing_new("s", node("1"))
+    assert repeats.says_nothing_new("s", node("2"))
+    assert not repeats.says_nothing_new("s", node("1"))
+
+
+def test_what_a_list_shows_is_offered_again() -> None:
+    """The watch before may have ended before the log had what it showed."""
+    repeats = Deduplicator()
+    assert not repeats.says_nothing_new("s", node("1"))
+    assert not repeats.says_nothing_new("s", node("2"), listed=True)
+    assert repeats.says_nothing_new("s", node("3"))

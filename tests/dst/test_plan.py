@@ -12,11 +12,25 @@ from controlplane.dst.engine.run import Outcome
 from controlplane.dst.engine.shrink import shrink
 from controlplane.dst.engine.story import command, story, summary
 from controlplane.dst.engine.trace import TraceLine, Violation
+from controlplane.dst.scenes.workloads import disruptions
 from controlplane.dst.scenes.workloads.acts import ACTS
 from controlplane.dst.scenes.workloads.fifth_edition import NEW_KINDS
 from controlplane.dst.scenes.workloads.fourth_edition import OTHER_KINDS
 from controlplane.dst.scenes.workloads.plan import TROUBLE, plan_of
-from controlplane.dst.scenes.workloads.processes import DISPATCHERS, GATES, KIND, KUEUES, QUOTA, RULES, WEBHOOK
+from controlplane.dst.scenes.workloads.processes import (
+    BRIEF,
+    DISPATCHERS,
+    FLAVORS,
+    GATES,
+    KIND,
+    KUEUES,
+    LOCALITY,
+    PIECES,
+    QUOTA,
+    RULES,
+    SNAPSHOTS,
+    WEBHOOK,
+)
 from tests.support.rows import each
 
 FIRST_EDITION = "088d08136d812b18347c5a3e6b5eb39967e3174d43916166f800c4c87f869550"
@@ -115,6 +129,24 @@ def test_the_seventh_edition_is_the_sixth_and_more(seed: int) -> None:
     assert [step.at for step in seventh.steps] == sorted(step.at for step in seventh.steps)
 
 
+@each("seed", range(1, 30))
+def test_the_tenth_edition_is_the_seventh_and_more(seed: int) -> None:
+    """The eighth and the ninth are of the scene of admission."""
+    seventh, tenth = plan_of(seed, edition=7), plan_of(seed, edition=10)
+    assert [plan_of(seed, edition=edition).steps for edition in (8, 9)] == [seventh.steps] * 2
+    assert tenth.only(seventh.numbers).steps == seventh.steps
+    assert (tenth.quotas, tenth.replicas) == (seventh.quotas, seventh.replicas)
+    assert tenth.traits[: len(seventh.traits)] == seventh.traits
+    assert sorted(tenth.numbers) == list(range(1, tenth.size + 1))
+    assert [step.at for step in tenth.steps] == sorted(step.at for step in tenth.steps)
+    assert tenth.size > seventh.size
+
+
+def test_every_scene_of_the_tenth_edition_is_drawn() -> None:
+    drawn = {step.kind for seed in range(200) for step in plan_of(seed, edition=10).steps}
+    assert set(disruptions.ACTS) <= drawn
+
+
 @pytest.mark.parametrize(("edition", "digest"), [(5, FIFTH_EDITION), (6, SIXTH_EDITION)])
 def test_the_edition_is_closed(edition: int, digest: str) -> None:
     text = "\n".join(f"{plan} {plan.traits}" for plan in (plan_of(seed, edition=edition) for seed in range(1, 101)))
@@ -129,8 +161,8 @@ def test_the_fourth_edition_is_closed() -> None:
 def test_every_dispatcher_rule_gate_and_kind_of_job_is_drawn() -> None:
     plans = [plan_of(seed) for seed in range(200)]
     drawn = {trait for plan in plans for trait in plan.traits}
-    kinds = {*OTHER_KINDS, *NEW_KINDS}
-    assert drawn == {*DISPATCHERS, *RULES, QUOTA, WEBHOOK, KUEUES, GATES, *(KIND + name for name in kinds)}
+    kinds, later = {*OTHER_KINDS, *NEW_KINDS}, {SNAPSHOTS, PIECES, BRIEF, FLAVORS, LOCALITY}
+    assert drawn == {*DISPATCHERS, *RULES, QUOTA, WEBHOOK, KUEUES, GATES, *(KIND + name for name in kinds), *later}
     words = {step.where.split("-")[1] for plan in plans for step in plan.steps if step.kind == "submit-kind"}
     assert words == {"job", *(name.lower() for name in kinds)}
 

@@ -14,10 +14,12 @@ from controlplane.controllers.multikueue.events import (
     NominationDecided,
     StatusRelayDecided,
 )
+from controlplane.controllers.multikueue.observations import JobGone
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.batch_job import BatchJob
+from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Event
-from tests.multikueue.scene import STREAM, Scene
+from tests.multikueue.scene import JOB, JOB_STREAM, NS, STREAM, Scene
 
 RUNS, RESTS = "11" * 32, "55" * 32
 
@@ -289,4 +291,49 @@ def test_a_status_that_was_written_in_the_attempt_needs_no_other_cluster_to_expl
     scene.workload({"QuotaReserved": True, "Evicted": "Preempted"}, check="Retry")
     assert only(scene.decide(), StatusRelayDecided).drain
     scene.job(status="22" * 32, inactive=False, suspended=True)  # it takes more than one write to come to rest
+    assert only(scene.decide(), StatusRelayDecided).drain
+
+
+def gone() -> Scene:
+    """Running on `a` with a mirrored status, then the Workload gone and the user's job suspended, before any of it was seen."""
+    scene = Scene("a").running("a", "a").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False)
+    scene.decide()
+    scene.decided.clear()
+    return scene.job(suspended=True).gone()
+
+
+def test_the_job_of_a_workload_that_is_gone_comes_to_rest_once_its_copy_is_gone() -> None:
+    """Kueue lets a Workload go as soon as its job is suspended, and makes no other one while the job's status says that it
+    runs (`handleJobWithNoWorkload` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
+    scene = gone()
+    assert StatusRelayDecided not in [type(one) for one in scene.decide()]
+    scene.remote_job_gone("a").clone_gone("a")
+    rest = only(scene.decide(), StatusRelayDecided)
+    assert (rest.drain, rest.reason) == (True, WorkloadReason.NOTHING_RUNS)
+    scene.job(status=RESTS, inactive=True)
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_of_a_job_that_is_gone_with_its_workload_nothing_is_kept() -> None:
+    scene = gone()
+    scene.decide()
+    scene.fold(JOB_STREAM, JobGone(namespace=NS, name=JOB, uid="job-uid", kind=JOBS.name))
+    scene.remote_job_gone("a").clone_gone("a")
+    assert STREAM not in scene.fleet.index.workloads
+
+
+def test_a_job_that_was_left_is_looked_at_when_a_cluster_is_back_that_may_have_run_it() -> None:
+    scene = Scene("a", "b", policy={"execution_policy": NEVER_TWICE}).running("a", "a", "b").tick(seconds=1)
+    scene.decide()
+    scene.job(status=RUNS, inactive=False)
+    scene.decide()
+    scene.lose("b").job(suspended=True).gone()
+    scene.decide()
+    scene.remote_job_gone("a").clone_gone("a")
+    assert scene.decide() == []
+    scene.fleet.take_dirty()
+    scene.connect("b")
+    assert STREAM in scene.fleet.take_dirty()
     assert only(scene.decide(), StatusRelayDecided).drain

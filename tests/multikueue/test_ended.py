@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from controlplane.controllers.multikueue.events import StatusRelayDecided
@@ -141,3 +143,19 @@ def test_the_selected_cluster_waits_for_the_job_that_another_one_got_meanwhile()
     assert "JobCreation a" not in scene.names()
     scene.remote_job("b", suspended=False)
     assert "JobCreation a" not in scene.names()
+
+
+def test_a_last_status_that_was_forbidden_is_written_once_the_right_to_is_back() -> None:
+    """The Workload is finished without it, and the copy has gone: nobody but the log knows how the job ended."""
+    scene = settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"})
+    for failures in (1, 2, 3):
+        scene.refuses(final(scene), 403, "Forbidden", timedelta(seconds=1), failures)
+        scene.tick(seconds=1)
+    assert scene.names() == ["Finish"]
+    scene.workload({"Finished": "Succeeded"}).remote_job_gone("a").clone_gone("a")
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert final(scene).status == TWO
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == []

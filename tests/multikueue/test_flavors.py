@@ -196,7 +196,8 @@ def test_a_worker_s_queues_are_recorded_when_what_is_left_changes() -> None:
     assert new.event.borrows
     assert new.event.inactive == ""
     assert new.event.groups == [group(("only", {"cpu": "2500m", "memory": "0"}), covered=("cpu", "memory"))]
-    waits = {**SEEN, "status": {**SEEN["status"], "pendingWorkloads": 7}}
+    later = {**SEEN["metadata"], "resourceVersion": "43"}
+    waits = {**SEEN, "metadata": later, "status": {**SEEN["status"], "pendingWorkloads": 7}}
     assert scene.fleet.observe(sighting("a", CLUSTER_QUEUES, waits, rv="43"), START) is None
     empty = {**SEEN, "status": {**SEEN["status"], "flavorsReservation": []}}
     again = scene.fleet.observe(sighting("a", CLUSTER_QUEUES, empty, rv="44"), START)

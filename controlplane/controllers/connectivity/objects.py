@@ -51,23 +51,26 @@ class ObjectPlaces:
 
 
 class Deduplicator:
-    """What was recorded last of each object by this process. It is not from the log: a process that starts records
-    everything once.
+    """What was offered to the log last of each object by this process. It is not from the log: a process that starts records
+    everything once. Nor is it known to be in the log: what was offered may be taken back before it is, and shown again.
     """
 
     GIVEN = ("_last",)
 
     def __init__(self) -> None:
-        self._last: dict[str, Event] = {}
+        self._last: dict[str, tuple[Event, str]] = {}
 
-    def says_nothing_new(self, source: str, event: Any) -> bool:
+    def says_nothing_new(self, source: str, event: Any, *, listed: bool = False) -> bool:
         """Whether an observation is the one before of the same object, its resourceVersion aside; it is remembered if
         it is not.
-        """
-        plain = msgspec.structs.replace(event, resource_version="")
-        if self._last.get(source) == plain:
+
+        The very version that was offered is news again: the log knows whether it has it. So is what a list shows: the watch
+        before it may have ended before the log had the last."""
+        plain, version = msgspec.structs.replace(event, resource_version=""), event.resource_version
+        before = self._last.get(source)
+        if before is not None and before[0] == plain and not listed and before[1] != version:
             return True
-        self._last[source] = plain
+        self._last[source] = plain, version
         return False
 
     def forget(self, source: str) -> None:

@@ -154,7 +154,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         if event is not None and isinstance(event.event, observations.CoschedulingObjectGone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:
-            return None if self._repeats.says_nothing_new(event.source, event.event) else event
+            return None if self._repeats.says_nothing_new(event.source, event.event, listed=change.listed) else event
         return event
 
     def fold(self, recorded: Recorded) -> None:

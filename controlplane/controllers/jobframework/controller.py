@@ -90,7 +90,7 @@ class JobFrameworkController(WritingController[events.JobWrite]):
                 return None
             self._repeats.forget(change.source)
         elif _is_quiet(event):
-            if change.source and self._repeats.says_nothing_new(change.source, event):
+            if change.source and self._repeats.says_nothing_new(change.source, event, listed=change.listed):
                 return None
         else:
             self._repeats.forget(change.source)

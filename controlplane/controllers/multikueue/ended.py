@@ -6,6 +6,8 @@ moment it has ended (`ttlSecondsAfterFinished`, or somebody who tidies up): it h
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import FinishDecided
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
@@ -14,6 +16,7 @@ from controlplane.controllers.multikueue.slices import outgrown
 from controlplane.runtime.writes import says_no
 
 _TRIES = 3
+_FORBIDDEN, _LATER = 403, timedelta(minutes=10)
 
 
 def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
@@ -46,9 +49,16 @@ def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
 
 
 def _refused(pass_: WorkloadPass) -> bool:
-    """Whether the user's job has refused the status often enough."""
+    """Whether the user's job has refused the status often enough. One that was forbidden is tried again later, and again: a
+    right that was taken away comes back, and nobody else knows how the job ended."""
     trouble = pass_.state.trouble.get("@management/Job")
-    return trouble is not None and says_no(trouble) and trouble.failures >= _TRIES
+    if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
+        return False
+    if trouble.code != _FORBIDDEN:
+        return True
+    later = trouble.until + _LATER
+    pass_.wake_at(later)
+    return pass_.now < later
 
 
 def finish_outgrown(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:

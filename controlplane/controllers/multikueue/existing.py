@@ -97,8 +97,13 @@ class ExistingObjects:
 
     def is_over(self, state: WorkloadState) -> bool:
         """Whether nothing is left to do about a Workload: it has finished, or is gone, nothing of it is left on a cluster, and its
-        job shows how it ended, which one does not that was put back with its cluster."""
-        if state.remotes or state.effects or (state.local is not None and not state.local.is_true("Finished")):
+        job shows how it ended, which one does not that was put back with its cluster, or that it rests."""
+        if (
+            state.remotes
+            or state.effects
+            or state.left
+            or (state.local is not None and not state.local.is_true("Finished"))
+        ):
             return False
         job = self.job_of(state) if state.ended else None
         return job is None or job.finished

@@ -65,7 +65,7 @@ class QueueObserver:
             gone = WorkerLocalQueueGone if local else WorkerClusterQueueGone
             return stream, gone(namespace=namespace, name=name, uid=change.uid), ()
         event = _seen(change.kind, change.whole())
-        if change.source and self._repeats.says_nothing_new(change.source, event):
+        if change.source and self._repeats.says_nothing_new(change.source, event, listed=change.listed):
             return None
         return stream, event, ()
 

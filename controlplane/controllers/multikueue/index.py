@@ -35,7 +35,7 @@ from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.existing import is_slice
 from controlplane.controllers.multikueue.facets import of_workload
-from controlplane.controllers.multikueue.job_changes import fold_gone, fold_job, fold_left_behind, fold_member
+from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
 from controlplane.controllers.multikueue.state import (
@@ -227,7 +227,7 @@ class WorkloadIndex(SharedJobs):
         if isinstance(recorded.event, (observations.WorkloadObserved, observations.WorkloadGone)):
             self._depend(stream, before, state)
             state = self._shown(stream, before, state)
-        self._keep(stream, state)
+        self._keep(stream, self._at_rest(stream, state))
         if stream not in self.workloads:
             self.names.gone(recorded, state)
         self._enqueue(stream)
@@ -243,7 +243,6 @@ class WorkloadIndex(SharedJobs):
     def after(self, before: WorkloadState, recorded: Recorded) -> WorkloadState:
         """Return the state of a Workload after one more event of its stream; nothing is kept."""
         state = fold(before, recorded)
-        state = fold_gone(before, state, lambda: self.job_of(before))
         state = fold_evicted(before, state, recorded, self.policy.adapters, self.connections)
         state = msgspec.structs.replace(state, positions=of_workload(before, state, recorded))
         if isinstance(recorded.event, StatusRelayDecided) and self._outdated(state, recorded.event):
@@ -275,7 +274,8 @@ class WorkloadIndex(SharedJobs):
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
-            self._shown_job(dependent, fold_job(self.workloads[dependent], before, after))
+            shown = fold_job(self.workloads[dependent], before, after)
+            self._keep(dependent, self._at_rest(dependent, shown))
             self._enqueue(dependent)
         self._fold_group(stream, before, after, own)
 

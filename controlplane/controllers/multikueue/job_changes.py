@@ -5,8 +5,6 @@ In: a Workload's state, the job before and after. Out: the state with what that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -29,28 +27,7 @@ def fold_job(
     relayed = state.relayed
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         relayed = _shown_by(effect.decision, before, after)
-    left = state.left if state.left is not None and says_that_it_runs(after, state.left) else None
-    return _replace(closed(state, _OUR_JOB), relayed=relayed, left=left)
-
-
-def fold_gone(
-    before: WorkloadState, state: WorkloadState, job: Callable[[], observations.JobObserved | None]
-) -> WorkloadState:
-    """Return the state after its Workload was seen to be gone: a job that it had is remembered if it still says that it runs. With
-    the Workload nobody tells any more what became of its copies, and no other is made of the job as long as it runs.
-    """
-    local = before.local
-    if local is None or state.local is not None or local.owner is None or state.slice_of is not None:
-        return state
-    runs = not (local.deleting or local.is_true("Finished")) and says_that_it_runs(job(), local.owner)
-    return _replace(state, left=local.owner) if runs else state
-
-
-def says_that_it_runs(job: observations.JobObserved | None, owner: observations.Owner) -> bool:
-    """Whether the very job of an owner reference is there to stay, and its status says that something of it runs."""
-    if job is None or (owner.uid and owner.uid != job.uid):
-        return False
-    return not (job.inactive or job.deleting or job.finished)
+    return _replace(closed(state, _OUR_JOB), relayed=relayed)
 
 
 def fold_member(

@@ -6,6 +6,8 @@ Workloads have which job is kept here too."""
 
 from __future__ import annotations
 
+import msgspec
+
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.components import standing
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
@@ -108,10 +110,18 @@ class SharedJobs(ExistingObjects):
         else:
             self._unsure.discard(stream)
 
-    def _shown_job(self, stream: str, state: WorkloadState) -> None:
-        """Keep a Workload after an event of its job, which may be its job no more."""
-        self._depend(stream, self.workloads[stream], state)
-        self._keep(stream, state)
+    def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
+        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours."""
+        if state.left is None:
+            return state
+        job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
+        ours = job is not None and job.managed_by == self.policy.controller_name
+        delegated = ours and adapter is not None and adapter.delegates and adapter.relays
+        if state.local is None and delegated and job and not (job.inactive or job.deleting or job.finished):
+            return state
+        after = msgspec.structs.replace(state, left=None)
+        self._depend(stream, state, after)
+        return after
 
     def _over(self, stream: str, rested: set[str]) -> None:
         """Remember what the end of a Workload rests on, while something else is known by the Workload's own events."""

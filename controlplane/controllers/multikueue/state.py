@@ -31,19 +31,16 @@ class Relayed(msgspec.Struct, frozen=True):
 class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], StreamFold):
     """A Workload, its copies and its open writes.
 
-    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
-    is evicted. `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it,
-    `refused` the clusters that cannot have it in this attempt,
-    `job_seen` where its job was seen. `relayed` is the status that was last written to the user's job, as it was on the
-    worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy of it, and
-    when; `judged`: the verdict on each.
-    `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
-    `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its status;
-    `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
-    another one took its place. `left`: the job that still says that it runs, though the Workload went without being asked.
-    `relayed_members`: what was last written to the pods of a group beside the first, by name. `opening`: where a preemption gate is
-    being opened, or was without anybody seeing it yet, and since when.
-    `positions`: where in the log it came to be as it is
+    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is evicted.
+    `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it, `refused` the clusters
+    that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the status that was last written to the user's
+    job, as it was on the worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy
+    of it, and when; `judged`: the verdict on each. `unsure`: where the job may have been created although the attempt ended before that
+    was seen, and its kind, and `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended,
+    and its status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
+    another one took its place; `left`: the job of one that is gone, while its status says that it runs. `relayed_members`: what was
+    last written to the pods of a group beside the first, by name. `opening`: where a preemption gate is being opened, or was without
+    anybody seeing it yet, and since when. `positions`: where in the log it came to be as it is
     (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
@@ -77,30 +74,32 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     @property
     def owner(self) -> observations.Owner | None:
-        """The user's job; of a slice that was replaced, and of one that still runs, also when its Workload is gone."""
+        """The user's job; of a slice that was replaced, and of one that was left, also when its Workload is gone."""
         return self.local.owner if self.local is not None else self.slice_of or self.left
 
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it: no object anywhere, no open write."""
-        return not (self.local or self.remotes or self.effects or self.unsure or self.left)
+        return not (self.local or self.left or self.remotes or self.effects or self.unsure)
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
         return self.remotes.get(cluster, _NOTHING)
 
     def concerns(self, cluster: str) -> bool:
-        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left there. Of one
-        that is being deleted, and of one of which the log knows no attempt, something may be anywhere."""
+        """Whether what becomes of a cluster can matter: not if another one has the Workload, and nothing of it was left
+        there. Of one that is being deleted, and of one of which the log knows no attempt, something may be anywhere.
+        """
         local = self.local
         placed = local.cluster_name if local is not None and self.attempt and not local.deleting else ""
         return not placed or placed == cluster or cluster in self.remotes or cluster in self.unsure
 
     def has_to_do_with(self, cluster: str) -> bool:
         """Whether something of it is on a cluster, may be, or is about to be."""
-        local, written = self.local, {effect.decision.cluster for effect in self.effects.values()}
+        local = self.local
         if local is not None and not local.is_true("Finished") and cluster in (self.winner, local.cluster_name):
             return True
+        written = {effect.decision.cluster for effect in self.effects.values()}
         return cluster in self.remotes or cluster in self.unsure or cluster in written
 
 
@@ -124,7 +123,8 @@ def _folded(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case observations.WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
-            return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True)
+            left = state.local.owner if state.local is not None and not state.local.sliced else None
+            return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
         case (
             observations.CloneObserved()
             | observations.CloneGone()
@@ -210,7 +210,7 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         state = _end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
     of = seen.owner if seen.replaced else None
-    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, left=None, winner=winner))
+    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner))
 
 
 def _seated(state: WorkloadState) -> WorkloadState:

@@ -87,7 +87,7 @@ class PodGroupController(WritingController[GroupWrite]):
             if stream not in self.index.members and stream not in self._shown:
                 return None
             self._shown.discard(stream)
-        if isinstance(event, OwnerObserved) and self._repeats.says_nothing_new(stream, event):
+        if isinstance(event, OwnerObserved) and self._repeats.says_nothing_new(stream, event, listed=change.listed):
             return None  # an owner's status moves with every pod; nothing of it is written by us
         if isinstance(event, OwnerGone):
             self._repeats.forget(stream)

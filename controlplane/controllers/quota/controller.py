@@ -121,7 +121,7 @@ class QuotaController(WritingController[events.QuotaWrite]):
         elif (
             change.source
             and not isinstance(event, events.QuotaInputRefused)
-            and self._repeats.says_nothing_new(change.source, event)
+            and self._repeats.says_nothing_new(change.source, event, listed=change.listed)
         ):
             return None
         return change.observed(stream, event, now, bodies)

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from controlplane.dst.engine.loop import SimulatedProcess, VirtualClock, VirtualLoop
+from controlplane.dst.engine.network import replica_of
 from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Heartbeat, LogError, LogHead, LogUnavailable, NewEvent, Recorded
 from controlplane.log.memory import MemoryLog, MemoryStore
@@ -25,7 +26,8 @@ _T = TypeVar("_T")
 class SimulatedDatabase:
     """What all replicas share.
 
-    `away`: nobody gets an answer. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
+    `away`: nobody gets an answer; `barred`: nor do these replicas. `ailing`: that share of what is asked is answered with an
+    error, half of it once it was done. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
     others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat to
     the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
 
@@ -35,6 +37,8 @@ class SimulatedDatabase:
         self.clock = VirtualClock(loop)
         self.store = MemoryStore()
         self.away = self.refuses = self.keeps_snapshots = False
+        self.barred: set[str] = set()
+        self.ailing = 0.0
         self.snapshots: dict[int, Any] = {}
         self.absences: list[tuple[datetime, datetime]] = []
         self._heartbeat: datetime | None = None
@@ -43,6 +47,20 @@ class SimulatedDatabase:
     def latency(self) -> float:
         """Return how long one round trip takes."""
         return 0.0003 + 0.003 * self.random.random()
+
+    def heal(self) -> None:
+        """End whatever is wrong with it."""
+        self.away = self.refuses = False
+        self.barred.clear()
+        self.ailing = 0.0
+
+    def silent_to(self, process: SimulatedProcess) -> bool:
+        """Whether a process gets no answer."""
+        return self.away or (bool(self.barred) and replica_of(process.name) in self.barred)
+
+    def errs(self) -> bool:
+        """Whether what is asked now is answered with an error."""
+        return bool(self.ailing) and self.random.random() < self.ailing / 2
 
     def signed(self, *, began: bool = False) -> None:
         """Take note of a leader's heartbeat, the first one of its lead or another."""
@@ -83,7 +101,7 @@ class DatabaseLog:
     async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch: from now on only the caller may append."""
         await self.round_trip()
-        return await self._log.take_epoch(holder)
+        return self._answered(await self._log.take_epoch(holder))
 
     async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it."""
@@ -101,13 +119,14 @@ class DatabaseLog:
         head = await self._log.lead(holder, heartbeat)
         if head is not None:
             self._database.signed(began=True)
-        return head
+        return self._answered(head)
 
     async def renew(self, *, resign: bool = False) -> None:
         """Send a heartbeat, or the last one; raises `Fenced` if the epoch is over."""
         await self.round_trip()
         await self._log.renew(resign=resign)
         self._database.signed()
+        self._answered(None)
 
     async def append(self, request: Append) -> int:
         """Commit a request, after those that were asked before; waits for as long as the database is away."""
@@ -169,20 +188,26 @@ class DatabaseLog:
     async def round_trip(self) -> None:
         """Go there and back: what was asked for is done in between, so a process can die knowing of it or not."""
         await asyncio.sleep(self._database.latency())
-        if self._database.away:
+        if self._database.silent_to(self._process):
             raise LogUnavailable("the database does not answer: connection refused")
+        if self._database.errs():
+            raise LogUnavailable("the database refuses: cannot execute this in a read-only transaction")
+
+    def _answered(self, result: _T) -> _T:
+        """Return what was done, unless the answer is lost."""
+        if self._database.errs():
+            raise LogUnavailable("the database does not answer: server closed the connection unexpectedly")
+        return result
 
     def _pump(self) -> None:
         """Commit what is queued, in order. Of what a dying process had sent, nobody but the log knows whether it
         arrived.
         """
         database = self._database
-        if self._process.dead and (database.away or database.random.random() < 0.5):
+        if self._process.dead and (database.silent_to(self._process) or database.random.random() < 0.5):
             self._queue.clear()
-        elif self._process.frozen or database.away:
-            if database.away:
-                self._say(False)
-            database.loop.world_later(0.05 + 0.5 * database.random.random(), self._pump)
+        elif (pause := self._pause()) is not None:
+            database.loop.world_later(pause, self._pump)
             return
         while self._queue:
             request, future = self._queue.popleft()
@@ -190,6 +215,16 @@ class DatabaseLog:
                 self._commit(request, future)
         self._pumping = False
         self._say(True)
+
+    def _pause(self) -> float | None:
+        """Return after how long it is tried again, while the process stands still, or the database does not answer, or errs."""
+        database = self._database
+        away = database.silent_to(self._process)
+        if away and not self._process.dead:
+            self._say(False)
+        if self._process.frozen or away:
+            return 0.05 + 0.5 * database.random.random()
+        return 0.02 * database.random.random() if database.errs() else None
 
     def _say(self, ok: bool) -> None:
         if ok != self._answers:

@@ -21,9 +21,15 @@ _REASONS = {
     403: "Forbidden",
     404: "NotFound",
     409: "Conflict",
+    422: "Invalid",
     429: "TooManyRequests",
     503: "ServiceUnavailable",
 }
+
+
+def replica_of(process: str) -> str:
+    """Return the replica that a process is one start of."""
+    return process.partition("#")[0]
 
 
 class NetworkRequest(NamedTuple):
@@ -35,12 +41,14 @@ class NetworkRequest(NamedTuple):
 
 
 class Storm(NamedTuple):
-    """Answers that say no: which status, to which share of the requests; `after`: once the request was carried out."""
+    """Answers that say no: which status, to which share of the requests; `after`: once the request was carried out.
+    `resource`, `verb`: only to requests of these; "" is all of them."""
 
     status: int
     share: float
     after: bool = False
     resource: str = ""
+    verb: str = ""
 
 
 class Network:
@@ -49,7 +57,7 @@ class Network:
     `refused`: connections are refused, open ones cut. `silent`: nothing arrives, nothing comes back, nobody is told.
     `mute`: requests arrive and are carried out, answers are lost. `delay` seconds are added each way to a share `slow`
     of what travels. `echo`: that share of the lines of a watch comes twice. `lost_replies`: that share of the writes
-    gets no answer. `lost`: the replicas that do not find their way, of all that is sent.
+    gets no answer. `barred`: replicas that get nothing through, while the others do.
 
     `hasty`: clients give up when their patience ends, while what they asked for is still on its way; without it they
     hear of that only when the answer comes, too late, as the pinned seeds of the first scene have it."""
@@ -62,7 +70,7 @@ class Network:
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
         self.storms: list[Storm] = []
-        self.lost: set[str] = set()
+        self.barred: set[str] = set()
         self.token = "0"  # noqa: S105 - of a cluster that does not exist
         self._cutters: dict[int, Callable[[str], None]] = {}
         self._serial = 0
@@ -72,7 +80,11 @@ class Network:
         self.refused = self.silent = self.mute = False
         self.delay = self.slow = self.echo = self.lost_replies = 0.0
         self.storms.clear()
-        self.lost.clear()
+        self.barred.clear()
+
+    def bars(self, process: str) -> bool:
+        """Whether a process gets nothing through."""
+        return bool(self.barred) and replica_of(process) in self.barred
 
     @property
     def carries(self) -> bool:
@@ -116,13 +128,15 @@ class Network:
             for arrive in queued:
                 arrive()
 
-    def send(self, asked: NetworkRequest, token: str, carry_out: Callable[[], Any], answer: Reply) -> None:
-        """Let a request travel; the answer is settled when one comes back, and times out where none does."""
+    def send(
+        self, asked: NetworkRequest, token: str, carry_out: Callable[[], Any], answer: Reply, process: str = ""
+    ) -> None:
+        """Let a request of a process travel; the answer is settled when one comes back, and times out where none does."""
         if self._hasty and self.slow:
             answer.time_out()
         if self.refused:
             answer.fail_after(self.latency(), Unreachable(f"{self.cluster}: connection refused"))
-        elif self.silent:
+        elif self.silent or self.bars(process):
             answer.time_out()
         else:
             self.loop.world_later(self.latency(), self._arrive, asked, token, carry_out, answer)
@@ -178,7 +192,7 @@ class Network:
         if not after and token != self.token:
             return ApiError(401, "Unauthorized", "Unauthorized")
         for storm in self.storms:
-            fits = not storm.resource or storm.resource == asked.resource
+            fits = storm.resource in ("", asked.resource) and storm.verb in ("", asked.verb)
             if fits and storm.after == after and self._strikes(storm, asked) and self.random.random() < storm.share:
                 retry_after = 1.0 if storm.status in (429, 503) else None
                 reason = _REASONS.get(storm.status, "InternalError")

@@ -33,7 +33,8 @@ Heard = Callable[[str, Any, int], None]
 
 class ReplicaEnvironment(NamedTuple):
     """Where a replica runs: its time, its random numbers, its log, who writes down what it does, and who hears of each
-    batch that it folds (`heard(name, hosted, position)`).
+    batch that it folds (`heard(name, hosted, position)`). `ahead`: how many pieces of a watch are handed over together, 0: as
+    the recorded seeds are played.
     """
 
     loop: VirtualLoop
@@ -41,6 +42,7 @@ class ReplicaEnvironment(NamedTuple):
     database: SimulatedDatabase
     trace: Trace
     heard: Heard
+    ahead: int = 0
 
 
 class SimulatedReplica(Observer):
@@ -56,7 +58,7 @@ class SimulatedReplica(Observer):
         make: Make,
     ) -> None:
         self.name, self._make = name, make
-        self._loop, self._seed, self._database, self._trace, self._heard = place
+        self._loop, self._seed, self._database, self._trace, self._heard, self._ahead = place
         self.clock = VirtualClock(self._loop)
         self.process = SimulatedProcess(name)
         self._starts = self._pauses = 0
@@ -136,7 +138,7 @@ class SimulatedReplica(Observer):
             lease=_LEASE,
             renew=_RENEW,
             poll=_POLL,
-            ahead=AHEAD,
+            ahead=self._ahead or AHEAD,
             gauges=False,
             tunes_collector=False,
             observer=self,

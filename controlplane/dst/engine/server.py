@@ -15,7 +15,7 @@ import orjson
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.dst.engine.network import Network, NetworkRequest, Reply
-from controlplane.dst.engine.watch import Selection, Stream
+from controlplane.dst.engine.watch import Selection, Stream, StreamPlace
 from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request, meta
 from controlplane.simulation.apiserver.discovery import Discovery
 from controlplane.simulation.apiserver.errors import no_such_resource
@@ -154,7 +154,8 @@ class SimulatedServer(ApiServer):
         def carry_out() -> Stream:
             store = self._store(kind)
             wanted = Selection(query.namespace, query.label_selector, query.field_selector)
-            return Stream(self._network, store, kind, wanted, query.resource_version, float(query.timeout_seconds))
+            place = StreamPlace(self._network, self._process)
+            return Stream(place, store, kind, wanted, query.resource_version, float(query.timeout_seconds))
 
         stream: Stream = await self._send(NetworkRequest("watch", kind.name), carry_out, idle_timeout)
         try:
@@ -186,10 +187,7 @@ class SimulatedServer(ApiServer):
             raise Unreachable(f"{self.name}: the connection was closed")
         answer = Reply(self._network, timeout)
         self._open[answer] = None
-        if self._process.partition("#")[0] in self._network.lost:
-            answer.time_out()
-        else:
-            self._network.send(asked, self._token, carry_out, answer)
+        self._network.send(asked, self._token, carry_out, answer, self._process)
         outcome = "done"
         try:
             return await answer.future

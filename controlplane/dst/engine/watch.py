@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -24,6 +25,7 @@ from controlplane.simulation.apiserver.watching import error_line
 
 _BATCH = 64
 _BOOKMARK = 60.0
+_RESENT = 1.0  # virtual seconds after which what did not get through to one process is sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,25 @@ class Selection:
     fields: str = ""
 
 
+class StreamPlace(NamedTuple):
+    """Where a watch comes through, and whose it is."""
+
+    network: Network
+    process: str
+
+    @property
+    def carries(self) -> bool:
+        """Whether what the watch has to say gets through now."""
+        return self.network.carries and not self.network.bars(self.process)
+
+
 class Stream:
     """An open watch of `kind`. `lines` is the client's side of it."""
 
     def __init__(
-        self, network: Network, store: Store, kind: Kind, wanted: Selection, version: str, seconds: float
+        self, place: StreamPlace, store: Store, kind: Kind, wanted: Selection, version: str, seconds: float
     ) -> None:
+        self._place, network = place, place.network
         self._network, self._store, self._kind, self._namespace = network, store, kind, wanted.namespace
         self._test = label_test(wanted.labels)
         self._fields = field_test(wanted.fields, store.served[kind].selectable)
@@ -62,7 +77,7 @@ class Stream:
                 self._wake.clear()
                 if self._cut:
                     raise Unreachable(f"{self._network.cluster}: {self._cut}")
-                if self._network.carries:
+                if self._place.carries:
                     found = self._take()
                     if found:
                         heard = loop.time()
@@ -83,7 +98,9 @@ class Stream:
         self._undo = []
 
     async def _doze(self, idle_end: float) -> None:
-        until = min(self._end, self._bookmark, idle_end) if self._network.carries else idle_end
+        until = min(self._end, self._bookmark, idle_end) if self._place.carries else idle_end
+        if self._network.bars(self._place.process):
+            until = min(idle_end, self._network.loop.time() + _RESENT)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(max(until, self._network.loop.time() + 0.001)):
                 await self._wake.wait()

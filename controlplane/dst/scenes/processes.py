@@ -44,9 +44,9 @@ def service(
     settings: Settings,
     place: ReplicaEnvironment,
     open_server: OpenServer,
-    policy: MultiKueuePolicy | None = None,
+    policy: Callable[[], MultiKueuePolicy] | None = None,
 ) -> SimulatedReplica:
-    """Return a replica of the service; `policy` takes the place of what the settings say of Workloads."""
+    """Return a replica of the service; `policy()` takes the place of what the settings say of Workloads at each start."""
 
     def make(process: str, ports: Ports, source: random.Random) -> Service:
         async def open_management() -> ApiServer:
@@ -63,7 +63,7 @@ def service(
             health=Health(),
             clock=replica.clock,
             rng=source,
-            policy=policy,
+            policy=policy() if policy is not None else None,
         )
 
     replica = SimulatedReplica(name, place, make)

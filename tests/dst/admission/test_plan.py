@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from controlplane.__main__ import run
 from controlplane.dst.engine.story import command
 from controlplane.dst.invariants.admission.quota import overdrawn
 from controlplane.dst.play import play
@@ -71,8 +68,3 @@ def test_what_is_too_much(used: dict[str, int], wrong: str) -> None:
     found = overdrawn(used, cluster_queues(shape), shape.cohort)
     assert wrong in found
     assert bool(found) == bool(wrong)
-
-
-def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
-    assert "--plan goes with other scenes" in capsys.readouterr().err

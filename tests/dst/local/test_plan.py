@@ -11,7 +11,7 @@ import pytest
 from controlplane.__main__ import run
 from controlplane.dst.engine.story import command
 from controlplane.dst.play import SCENES, play
-from controlplane.dst.scenes.local import people
+from controlplane.dst.scenes.local import disruptions, people
 from controlplane.dst.scenes.local.plan import DONE, MADE, TROUBLE, plan_of
 from controlplane.dst.scenes.workloads import acts
 
@@ -23,14 +23,16 @@ print(play(plan_of(5, scene="local")).digest)
 
 def test_a_seed_always_means_the_same_plan() -> None:
     assert plan_of(17) == plan_of(17) != plan_of(18)
-    numbers = plan_of(17).numbers
+    numbers = plan_of(17, edition=9).numbers
     assert numbers == list(range(1, len(numbers) + 1))
     assert [step.at for step in plan_of(17).steps] == sorted(step.at for step in plan_of(17).steps)
 
 
 def test_every_kind_of_step_is_drawn_and_can_be_played() -> None:
-    drawn = {step.kind for seed in range(150) for step in plan_of(seed).steps}
+    drawn = {step.kind for seed in range(150) for step in plan_of(seed, edition=9).steps}
+    later = {step.kind for seed in range(150) for step in plan_of(seed).steps}
     assert drawn == {*MADE, *DONE, *TROUBLE}
+    assert later == drawn | set(disruptions.ACTS)
     assert drawn <= {*people.ACTS, *acts.ACTS}
     assert set(people.ACTS) <= drawn
 
@@ -68,9 +70,18 @@ def test_the_verb_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.rstrip().splitlines()[-1].startswith("seed 3: ok (")
 
 
-def test_the_verb_refuses_an_edition_of_what_has_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3"]) == 2
-    assert "--plan goes with other scenes" in capsys.readouterr().err
+def test_the_tenth_edition_is_the_one_before_and_more() -> None:
+    for seed in range(1, 30):
+        before, tenth = plan_of(seed, edition=9), plan_of(seed, edition=10)
+        assert plan_of(seed, edition=1).steps == before.steps
+        assert tenth.only(before.numbers).steps == before.steps
+        assert tenth.quotas == before.quotas
+        assert sorted(tenth.numbers) == list(range(1, tenth.size + 1))
+
+
+def test_the_verb_plays_an_edition(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--scene", "local", "--plan", "1", "--seed", "3", "--steps", "1"]) == 0
+    assert "seed 3: ok" in capsys.readouterr().out
 
 
 def test_the_verb_knows_every_scene(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,9 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.observations import CandidateBound, DelegateStatus, SourcePodObserved
 from controlplane.controllers.connectivity.events import MANAGEMENT
 
+HINT = f"{MANAGEMENT}/{DelegateHinted.WHAT}"
+"""The write that says on the pod where its delegate is, by its target."""
+
 _LOST = (
     CandidateReason.POD_MISSING,
     CandidateReason.TARGET_LOST,

@@ -15,8 +15,9 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.candidates.nodes.events import VirtualNodeGone, VirtualNodeObserved, VirtualNodeRemoved
-from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, HINT_CLUSTER, PODS, virtual_node
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS, CANDIDATES, PODS, virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source import lost_log
 from controlplane.controllers.candidates.source import targets as surroundings
 from controlplane.controllers.candidates.source.decision_pass import PodContext
 from controlplane.controllers.candidates.source.events import CandidateWriteFailed, StatusShown
@@ -314,8 +315,7 @@ def _places(state: SourceState | None) -> frozenset[tuple[str, str]]:
 
 def _hinted(state: SourceState) -> set[str]:
     """Return the target in which a pod says that it runs, if this log did not tell it."""
-    cluster = state.pod.hints.get(HINT_CLUSTER, "") if state.pod is not None else ""
-    return {cluster} if cluster and state.pod is not None and state.hinted != state.pod.uid else set()
+    return {cluster} if (cluster := lost_log.named(state)) else set()
 
 
 _KINDS: tuple[tuple[tuple[type[Event], ...], str], ...] = (

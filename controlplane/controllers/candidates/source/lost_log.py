@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_POD
 from controlplane.controllers.candidates.reasons import CandidateReason
+from controlplane.controllers.candidates.source.binding import HINT
 from controlplane.controllers.candidates.source.candidate import Candidate, unknown_permit
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.events import PlacementFound
@@ -18,7 +19,7 @@ from controlplane.controllers.candidates.source.observations import (
     CandidateObservationRefused,
     SourcePodObserved,
 )
-from controlplane.controllers.candidates.source.state import dropping
+from controlplane.controllers.candidates.source.state import SourceState, dropping
 
 
 def find(pass_: PodPass, pod: SourcePodObserved, targets: Sequence[str]) -> bool:
@@ -98,13 +99,21 @@ def _unread_of(pass_: PodPass) -> Mapping[str, CandidateObservationRefused]:
     return pass_.context.unread.get(pass_.state.name, {})
 
 
+def named(state: SourceState) -> str:
+    """Return the target in which the pod says that its delegate is, unless it is this log that said so last, or is about to
+    say something else; "" if there is none. A log that was put back may know of a delegate before."""
+    pod = state.pod
+    cluster = pod.hints.get(HINT_CLUSTER, "") if pod is not None else ""
+    if pod is None or not cluster or HINT in state.effects or HINT in state.trouble:
+        return ""
+    return "" if (state.hinted, state.hinted_to) == (pod.uid, cluster) else cluster
+
+
 def _unseen(pass_: PodPass) -> str:
     """Return the target in which the pod says that its delegate is, if the log knows nothing of it and it is out of view; ""
     if there is none."""
-    state, context = pass_.state, pass_.context
-    pod = state.pod
-    cluster = pod.hints.get(HINT_CLUSTER, "") if pod is not None else ""
-    if pod is None or not cluster or state.hinted == pod.uid or context.in_view(cluster):
+    cluster = named(pass_.state)
+    if not cluster or pass_.context.in_view(cluster):
         return ""
     return cluster if _counts(pass_, cluster) else ""
 

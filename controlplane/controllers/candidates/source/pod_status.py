@@ -147,6 +147,18 @@ def _no_fewer(pod: SourcePodObserved, before: Mapping[str, int], reported: Mappi
     return {**before, **{name: least for name, least in more.items() if least > before.get(name, 0)}}
 
 
+def _counted(pod: SourcePodObserved, shown: StatusShown | None) -> dict[str, dict[str, int]]:
+    """Return how often containers were restarted while the pod has no delegate: what it was last to show, and no fewer."""
+    if shown is None:
+        return {"restarts": pod.restarts, "totals": pod.restarts}
+    own = {name: count - shown.restarts.get(name, 0) for name, count in shown.totals.items()}
+    before = _no_fewer(pod, shown.restarts, own)
+    return {
+        "restarts": before,
+        "totals": {**before, **{name: before.get(name, 0) + more for name, more in own.items()}},
+    }
+
+
 def _phase_before(pod: SourcePodObserved, shown: StatusShown | None) -> str:
     return later(shown.phase if shown is not None else "Pending", pod.phase)
 
@@ -165,8 +177,7 @@ def _fail(pass_: PodPass, pod: SourcePodObserved, shown: StatusShown) -> None:
         mark=f"{shown.source} lost",
         message=f"its delegate was lost ({lost}){after}, and {why}",
         failed=True,
-        restarts=shown.restarts,
-        totals=shown.totals,
+        **_counted(pod, shown),
         reason=CandidateReason(lost),
     )
 
@@ -186,8 +197,7 @@ def _waiting(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | No
         phase=_phase_before(pod, shown),
         mark=f"{reason}: {message}"[:_SAID],
         message=message,
-        restarts=shown.restarts if shown is not None else pod.restarts,
-        totals=shown.totals if shown is not None else pod.restarts,
+        **_counted(pod, shown),
         reason=reason,
     )
 

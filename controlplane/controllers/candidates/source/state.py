@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.controllers.candidates.objects import HINT_CLUSTER
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.candidates.source.candidate import Candidate, Permit, ScaleUp, as_seen, writes_to
@@ -29,7 +30,7 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
     `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
     may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node,
-    `hinted`: that of the pod that was told where its delegate is."""
+    `hinted`: that of the pod that was told where its delegate is, `hinted_to` the target that it was told last."""
 
     namespace: str
     name: str
@@ -53,6 +54,7 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     scaled: dict[str, int] = {}
     committed: str = ""
     hinted: str = ""
+    hinted_to: str = ""
 
     @property
     def stays(self) -> bool:
@@ -182,6 +184,7 @@ def _fold_found(state: SourceState, event: events.PlacementFound) -> SourceState
         scale_up=None,
         refused=None,
         hinted=event.uid if event.bound else state.hinted,
+        hinted_to=event.cluster if event.bound else state.hinted_to,
         committed=event.uid if on_node else state.committed,
     )
 
@@ -271,7 +274,7 @@ def _fold_write(state: SourceState, decision: events.CandidateWrite, at: datetim
         case events.StatusShown():
             return _replace(state, shown=decision)
         case events.DelegateHinted():
-            return _replace(state, hinted=decision.uid)
+            return _replace(state, hinted=decision.uid, hinted_to=decision.hints.get(HINT_CLUSTER, ""))
         case events.SourceBound():
             return _replace(state, committed=decision.uid)
         case _:

@@ -17,6 +17,7 @@ from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDA
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.bounds import before_it
 from controlplane.controllers.candidates.target.causes import CANDIDATE, CAUSES, said
 from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy, target_decide
 from controlplane.controllers.candidates.target.observe import observe
@@ -93,6 +94,7 @@ class TargetController(WritingController[events.TargetWrite]):
             self._marks.note(stream, before, after, recorded.position)
             if (before is not None and before.admitted) != after.admitted:
                 self._around[f"others/{after.namespace}"] = recorded.position
+                self._touch_surplus(after.namespace)
             if after.settled:
                 self.candidates.pop(stream, None)
                 self._marks.forget(stream)
@@ -138,20 +140,21 @@ class TargetController(WritingController[events.TargetWrite]):
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
+    def _touch_surplus(self, namespace: str) -> None:
+        """Ask again about the candidates of a namespace that were too many: there may be room for one of them."""
+        for stream, state in self.candidates.items():
+            no = state.refused
+            if no is not None and no.reason == TargetReason.TOO_MANY_CANDIDATES and state.namespace == namespace:
+                self._dirty[stream] = None
+
     def _context(self, state: TargetState) -> TargetContext:
         invitations = [known for known in self.invitations.values() if known.namespace == state.namespace]
-        others: dict[str, int] = {}
-        if any(invitation.most for invitation in invitations):
-            for other in self.candidates.values():
-                mine = (other.namespace, other.name) == (state.namespace, state.name)
-                if other.seen is not None and other.admitted and not mine and other.namespace == state.namespace:
-                    cluster = other.seen.origin.cluster
-                    others[cluster] = others.get(cluster, 0) + 1
+        bounded = any(invitation.most for invitation in invitations)
         return TargetContext(
             policy=self.policy,
             ready=self.ready and not self._unlisted,
             invitations=sorted(invitations, key=lambda known: known.name),
-            others=others,
+            others=before_it(state, self.candidates.values()) if bounded else {},
             priority_classes=self.priority_classes,
             unread_candidate=self.unread.candidate(state.namespace, state.name) if state.seen is None else None,
             unread_pod=self.unread.pod(state.namespace, state.name) if state.pod is None else None,

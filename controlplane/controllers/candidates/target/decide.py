@@ -16,11 +16,11 @@ from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.changes import amended
-from controlplane.controllers.candidates.target.permissions import lends_token, unfit_class, unfit_for
+from controlplane.controllers.candidates.target.permissions import lends_token, pod_not_made, unfit_class, unfit_for
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
-from controlplane.runtime.writes import WriteFailure, says_no
+from controlplane.runtime.writes import WriteFailure
 from controlplane.values import Value
 
 
@@ -39,7 +39,7 @@ class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
-    admitted candidates each source has there beside this one, `priority_classes` those that exist (None: they cannot be
+    admitted candidates each source has there that come before this one, `priority_classes` those that exist (None: they cannot be
     read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name that is there and was
     never read; `unread_invitations`: with CandidateSources of the namespace."""
 
@@ -239,7 +239,7 @@ def judge(
     if refused is not None and refused.reason in (TargetReason.POD_NAME_TAKEN, TargetReason.POD_REFUSED):
         return refused.reason, refused.message
     if failure is not None and failure.action == events.PodMade.__name__:
-        return _pod_not_made(seen, failure)
+        return pod_not_made(seen, failure)
     return "", ""
 
 
@@ -249,19 +249,6 @@ def _not_invited(seen: events.CandidateObserved, context: TargetContext) -> str:
         return f'CandidateSource "{unread.name}" of namespace "{seen.namespace}" cannot be read: mend {unread.error}'
     cluster = seen.origin.cluster
     return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
-
-
-def _pod_not_made(seen: events.CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
-    if failure.error == "Foreign":
-        return (
-            TargetReason.POD_NAME_TAKEN,
-            f'a Pod "{seen.name}" is there and is not this candidate\'s: {failure.message}',
-        )
-    if failure.code in (400, 422):
-        return TargetReason.POD_REFUSED, failure.message
-    if says_no(failure):
-        return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {failure.message or failure.error}"
-    return "", ""
 
 
 def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
@@ -329,7 +316,12 @@ def _may_be_binding(pass_: _Pass, pod: events.CandidatePodObserved, seen: events
 
 
 def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
-    """Record a permit that may be used, once: nothing is bound under one that is not in the log."""
+    """Record a permit that may be used, once: nothing is bound under one that is not in the log. After bindings that were
+    refused not before a pause is over."""
+    after = pass_.state.bind_after
+    if after is not None and pass_.now < after:
+        pass_.wake_at(after)
+        return
     known = pass_.state.permit
     if permit.number > (known.number if known is not None else 0):
         pass_.say(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target.events import CandidateObserved, InvitationObserved
 from controlplane.kube import pod_security
+from controlplane.runtime.writes import WriteFailure, says_no
 
 
 def lends_token(seen: CandidateObserved, invitations: Sequence[InvitationObserved]) -> bool:
@@ -66,3 +67,17 @@ def unfit_class(
             f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
         )
     return None
+
+
+def pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:
+    """Return why the API server makes no Pod for a candidate; two empty strings if that may pass by itself."""
+    if failure.error == "Foreign":
+        return (
+            TargetReason.POD_NAME_TAKEN,
+            f'a Pod "{seen.name}" is there and is not this candidate\'s: {failure.message}',
+        )
+    if failure.code in (400, 422):
+        return TargetReason.POD_REFUSED, failure.message
+    if says_no(failure):
+        return TargetReason.POD_NOT_CREATED, f"its Pod cannot be made: {failure.message or failure.error}"
+    return "", ""

@@ -5,6 +5,8 @@ these states alone, so a scheduler that starts anew holds what it held."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 
 from controlplane.controllers.candidates.reasons import TargetReason
@@ -16,18 +18,20 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, droppe
 
 STREAM = "candidate"
 _OVER = ("Succeeded", "Failed")
+_FIRST_PAUSE, _DOUBLINGS = timedelta(seconds=1), 4  # between bindings that are refused: up to sixteen seconds
 _replace = msgspec.structs.replace
 
 
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was read for it.
-    `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one that was made;
-    `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last permit to
-    preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the scheduler's last
-    answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no older binding is made; `said` is the
-    number of the last status that was told."""
+    `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held` is the one that is
+    held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on its way (`bind_failed`:
+    nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not confirmed one after the
+    other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended. `withdrawn` is what was
+    acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the changes of the bound Pod's status.
+    `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no
+    older binding is made; `said` is the number of the last status that was told."""
 
     namespace: str
     name: str
@@ -35,6 +39,7 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     position: int = 0
     seen: events.CandidateObserved | None = None
     admitted: bool = False
+    admitted_at: int = 0
     refused: events.Refused | None = None
     pod: events.CandidatePodObserved | None = None
     reservations: int = 0
@@ -46,6 +51,8 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     tried: int = 0
     binding: events.BindStarted | None = None
     bind_failed: bool = False
+    bind_failures: int = 0
+    bind_after: datetime | None = None
     bound: events.Bound | None = None
     missing: bool = False
     sequence: int = 0
@@ -121,7 +128,7 @@ def _folded(state: TargetState, recorded: Recorded) -> TargetState:
         case events.TargetWrite():
             return _fold_write(opened(state, event, recorded), event)
         case _:
-            return _fold_answer(state, event)
+            return _fold_answer(state, recorded)
 
 
 CANDIDATE, POD = f"{events.HERE}/{events.StatusReported.WHAT}", f"{events.HERE}/{events.PodMade.WHAT}"
@@ -144,10 +151,11 @@ def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState
             return state
 
 
-def _fold_answer(state: TargetState, event: object) -> TargetState:
+def _fold_answer(state: TargetState, recorded: Recorded) -> TargetState:
+    event = recorded.event
     match event:
         case events.Admitted():
-            return _replace(state, admitted=True, refused=None)
+            return _replace(state, admitted=True, admitted_at=recorded.position, refused=None)
         case events.Refused():
             return _replace(state, admitted=False, refused=event)
         case events.FollowingAllowed():
@@ -164,13 +172,28 @@ def _fold_answer(state: TargetState, event: object) -> TargetState:
         case events.PermitSeen():
             return _replace(state, permit=event)
         case events.BindFailed() if state.binding is not None and state.binding.number == event.number:
-            return _replace(dropped(state, POD), bind_failed=True)
+            return _fold_bind_failed(dropped(state, POD), recorded.recorded_at)
         case events.Bound():
-            return _replace(dropped(state, POD), bound=event, binding=None, held=None, permit=None, bind_failed=False)
+            state = _unbound(dropped(state, POD))
+            return _replace(state, bound=event, held=None, permit=None, bind_failures=0, bind_after=None)
         case events.Withdrawn():
             return _replace(state, withdrawn=max(state.withdrawn, event.number))
         case _:
             return state
+
+
+def _fold_bind_failed(state: TargetState, at: datetime) -> TargetState:
+    """Note that nobody confirmed a binding. After the first such answer, which may only have been lost, the permit is used
+    again at once; after others it is taken note of anew when a pause is over, as kube-scheduler lets a pod back off."""
+    state = _replace(state, bind_failed=True, bind_failures=state.bind_failures + 1)
+    if state.bind_failures == 1:
+        return state
+    pause = _FIRST_PAUSE * 2 ** min(state.bind_failures - 2, _DOUBLINGS)
+    return _replace(state, permit=None, bind_after=at + pause)
+
+
+def _unbound(state: TargetState) -> TargetState:
+    return _replace(state, binding=None, bind_failed=False)
 
 
 def _preempt_permit(state: TargetState) -> int:
@@ -198,10 +221,17 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
             made=state.made,
         )
     told = seen.reported
-    state = _replace(state, seen=seen, reservations=max(state.reservations, told.reservation))
+    # A log that was lost, or put back, knows of fewer reservations, withdrawals and statuses than it has told.
+    state = _replace(
+        state,
+        seen=seen,
+        reservations=max(state.reservations, told.reservation),
+        withdrawn=max(state.withdrawn, told.acknowledged),
+        tried=max(state.tried, told.tried),
+    )
     if told.sequence <= state.said:
         return state
-    # A log that was lost, or put back, knows of fewer statuses than it has told; the source shows none of a lower number.
+    # The source shows none of a lower number.
     news = state.pod_status not in ("", seen.pod_status)
     return _replace(state, said=told.sequence, sequence=max(state.sequence, told.sequence) + news)
 
@@ -212,7 +242,7 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
     state = closed(closed(state, POD), AMENDMENT)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
-        state = _replace(state, binding=None, bind_failed=False)
+        state = _unbound(state)
     if event.status != state.pod_status and event.node:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
     if state.bound is not None and state.pod_phase not in _OVER:
@@ -235,7 +265,7 @@ def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> Target
     if state.pod is not None and state.pod.uid != event.uid:
         return state
     state = closed(closed(state, POD), AMENDMENT)
-    state = _replace(state, pod=None, binding=None, bind_failed=False)
+    state = _replace(_unbound(state), pod=None, bind_failures=0, bind_after=None)
     ours = state.bound is not None and state.bound.uid == event.uid
     return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
 

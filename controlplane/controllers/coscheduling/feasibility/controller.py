@@ -119,7 +119,7 @@ class FeasibilityController(WritesNothing):
                 return None
         elif isinstance(event, SightingRefused):
             pass
-        elif source and self._repeats.says_nothing_new(source, event):
+        elif source and self._repeats.says_nothing_new(source, event, listed=change.listed):
             return None
         elif isinstance(event, events.DispatchedRunObserved):
             self._shown.add(stream)

@@ -114,7 +114,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         stream, event, bodies = found
         if change.gone:
             self._repeats.forget(change.source)
-        elif isinstance(event, _SELDOM) and self._repeats.says_nothing_new(change.source, event):
+        elif isinstance(event, _SELDOM) and self._repeats.says_nothing_new(change.source, event, listed=change.listed):
             return None
         return change.observed(stream, event, now, bodies)
 

@@ -54,7 +54,7 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
     steps = [_adapted(step) for step in _ranked(source, steps, len(SHAPES[shape].queues))]
     traits: tuple[str, ...] = (BUILTIN, source.choice((ALL_AT_ONCE, INCREMENTAL)), f"{SHAPE}{shape}")
     drawn = numbered(steps)
-    for number in range(min(_LATER_EDITIONS), edition + 1):
+    for number in range(min(_LATER_EDITIONS), min(edition, max(_LATER_EDITIONS)) + 1):
         more, later = _source(f"plan {number}", seed), _LATER_EDITIONS[number]
         traits = tuple(dict.fromkeys((*traits, *later.traits(more))))
         drawn = with_later(drawn, later.draw(more, traits, LETTERS[: len(SHAPES[shape].queues)], drawn))

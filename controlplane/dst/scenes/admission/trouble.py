@@ -17,9 +17,9 @@ def _lose_way(scene: ActorContext, step: Step) -> None:
     network = scene.environment.places[step.where].network
     names = sorted(scene.replicas)
     replica = names[step.value % len(names)]
-    network.lost.add(replica)
+    network.barred.add(replica)
     network.cut("connection reset by peer")
-    scene.after(step.seconds, network.lost.discard, replica)
+    scene.after(step.seconds, network.barred.discard, replica)
 
 
 def _unavailable(scene: ActorContext, step: Step) -> None:

@@ -42,17 +42,25 @@ from controlplane.simulation.world import MANAGEMENT
 
 PROFILE = "controlplane"
 STRANGER = "elsewhere"
+SOURCE_LOG = "source"
 _SPREAD = "group"
 
 
 def perform(scene: Scene, step: Step) -> None:
     """Carry a step out."""
     with suppress(ApiError):
-        own = ACTS.get(step.kind)
+        own = ACTS.get(step.kind) or later(step.kind)
         if own is not None:
             own(scene, step)
         else:
             acts.ACTS[step.kind](cast("ActorContext", _Around(scene)), step)
+
+
+def later(kind: str) -> Act | None:
+    """Return the act of a kind that a later edition draws."""
+    from controlplane.dst.scenes.candidates.disruptions import ACTS as LATER  # it uses what is here
+
+    return LATER.get(kind)
 
 
 class _Way:
@@ -214,21 +222,22 @@ def _delete_node(scene: Scene, step: Step) -> None:
 
 def _rival(scene: Scene, step: Step) -> None:
     """Somebody's own pod in the target, for the same scheduler: of low priority, and large."""
-    _plant(scene, step, f"rival-{step.number}", {"schedulerName": PROFILE})
+    plant(scene, step, f"rival-{step.number}", {"schedulerName": PROFILE})
 
 
 def _intruder(scene: Scene, step: Step) -> None:
     """A pod that another scheduler puts on a node that has room for it now."""
     environment, node = scene.environment, f"{step.where}-{_node(scene, step)}"
     if environment.free(step.where, node) >= _large(step):
-        _plant(scene, step, f"intruder-{step.number}", {"schedulerName": "another", "nodeName": node})
+        plant(scene, step, f"intruder-{step.number}", {"schedulerName": "another", "nodeName": node})
 
 
 def _large(step: Step) -> int:
     return 1 + step.value % 4
 
 
-def _plant(scene: Scene, step: Step, name: str, spec: Json) -> None:
+def plant(scene: Scene, step: Step, name: str, spec: Json) -> None:
+    """Have a pod of somebody else's in a target, for as long as the step says, as large as its `value` says."""
     store = scene.environment.places[step.where].store
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": str(_large(step))}}}
     head = {"name": name, "namespace": NAMESPACE, "labels": {"app": "rival"}}

@@ -95,12 +95,12 @@ def _one(
     if name.startswith("huge") or (not running and _waits_for_its_gang(environment, there, name)):
         shown = not running and scheduled(pod).get("status") == "False"
         return "" if shown else f"{name} cannot run, and does not say so"
-    if away and not running and _finds_no_place_apart(pod):
+    if away and not running and finds_no_place_apart(pod):
         return ""  # it runs when those that are away are back
     return _over(name, pod, placing, running) if pod["status"].get("phase") in _OVER else _runs(name, pod, running)
 
 
-def _finds_no_place_apart(pod: Json) -> bool:
+def finds_no_place_apart(pod: Json) -> bool:
     """Whether a pod says that the nodes that are left have no room for it where its spread allows it."""
     said = scheduled(pod)
     return said.get("status") == "False" and "pod topology spread constraints" in str(said.get("message"))

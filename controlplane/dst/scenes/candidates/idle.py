@@ -14,9 +14,9 @@ from controlplane.controllers.candidates.source.controller import SourceControll
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.candidates.acts import group_of
-from controlplane.dst.scenes.candidates.ending import runs_of, scheduled, stream_of
+from controlplane.dst.scenes.candidates.ending import finds_no_place_apart, runs_of, scheduled, stream_of
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
-from controlplane.kube.kinds import PODS
+from controlplane.kube.kinds import PODS, Json
 
 _OVER = ("Succeeded", "Failed")
 
@@ -46,10 +46,17 @@ def waiting(environment: CandidateEnvironment, placing: SourceController, wanted
         if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in _OVER:
             continue
         runs = [target for target, _ in runs_of(environment, name) if target not in environment.idle]
-        if len(runs) != 1 and (not name.startswith(("huge", "gang")) or scheduled(pod).get("status") != "False"):
+        if not _is_served(name, pod, len(runs)):
             message = scheduled(pod).get("message")
             return f"{name} runs {len(runs)} times, says {message!r}, and {dict(environment.idle)} do nothing"
     return ""
+
+
+def _is_served(name: str, pod: Json, runs: int) -> bool:
+    """Whether a pod runs once, or says why it does not: all fits at once, but not apart without those that are idle."""
+    if runs == 1 or (not runs and finds_no_place_apart(pod)):
+        return True
+    return name.startswith(("huge", "gang")) and scheduled(pod).get("status") == "False"
 
 
 def _may_be_there(state: SourceState | None, environment: CandidateEnvironment) -> bool:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
-from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span
+from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
-from controlplane.dst.scenes.candidates import second_edition, seventh_edition
+from controlplane.dst.scenes.candidates import second_edition, seventh_edition, tenth_edition
 from controlplane.dst.scenes.candidates.environment import NEAR
 from controlplane.dst.scenes.candidates.second_edition import AT_ONCE, PLACING
 from controlplane.simulation.world import MANAGEMENT
 
 SCENE = "candidates"
 NO_JOBS, TWO_SCHEDULERS = "candidates-alone", "two-schedulers"
-VIRTUAL_NODES = "virtual-nodes"  # no plan is drawn with it: those that are drawn may be played with it as well
+VIRTUAL_NODES = tenth_edition.VIRTUAL_NODES  # those that are drawn without it may be played with it as well
 GANG_PLUGIN = "gang-plugin"  # the schedulers reserve and report a quorum or nobody
 TARGETS = ("east", "west", "north")
 SOURCE_LOG = "source"
@@ -99,7 +100,18 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
         steps += numbered(amended, len(steps) + 1)
         steps += numbered(_seventh(seed, edition, targets, submitted), len(steps) + 1)
         steps.sort(key=lambda step: step.at)
-    return Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+    plan = Plan(seed, nodes, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+    return _tenth(plan, targets, processes) if edition > 9 else plan  # the eighth and the ninth are of another scene
+
+
+def _tenth(plan: Plan, targets: Sequence[str], processes: Sequence[str]) -> Plan:
+    """Return a plan with what the tenth edition has beside those before: and a node more for what comes while all targets are
+    full, and for the pod that comes gated."""
+    source = random.Random(f"plan 10 {SCENE} {plan.seed}")  # noqa: S311 - as above
+    more = tenth_edition.traits(source)
+    nodes = {name: count + 1 + (tenth_edition.FULL in more) for name, count in plan.quotas.items()}
+    steps = with_later([*plan.steps], tenth_edition.draw(source, more, targets, plan.steps, processes))
+    return replace(plan, quotas=nodes, steps=tuple(steps), size=len(steps), traits=plan.traits + more)
 
 
 def _seventh(seed: int, edition: int, targets: Sequence[str], submitted: Sequence[Step]) -> list[Step]:

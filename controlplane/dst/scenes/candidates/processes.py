@@ -33,10 +33,10 @@ _LONGEST_CYCLE = 0.006  # seconds of the processor
 
 
 def source_settings(
-    execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True, virtual_nodes: bool = False
+    execution_policy: str = AT_LEAST_ONCE, *, jobs: bool = True, virtual_nodes: bool = False, snapshots: bool = False
 ) -> Settings:
     """Return the settings of the source's service; `jobs`: MultiKueue is on beside candidates."""
-    settings = Settings()
+    settings = scheduler_settings(snapshots=snapshots)
     chosen = Candidates(
         cluster=CAMPUS,
         namespaces=(NAMESPACE,),
@@ -47,6 +47,14 @@ def source_settings(
     )
     controllers = ("multikueue", "candidates") if jobs else ("candidates",)
     return msgspec.structs.replace(settings, run=RunSettings(controllers=controllers), candidates=chosen)
+
+
+def scheduler_settings(*, snapshots: bool) -> Settings:
+    """Return the settings of a scheduler; `snapshots`: it keeps what it has folded after every few events."""
+    settings = Settings()
+    if not snapshots:
+        return settings
+    return msgspec.structs.replace(settings, log=msgspec.structs.replace(settings.log, snapshot_every=20))
 
 
 def setup(*, gangs: bool) -> Setup:

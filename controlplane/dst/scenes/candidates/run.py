@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from controlplane.app.hosted import TYPES
 from controlplane.clusters.pace import Pace
+from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.candidates.source.policy import AT_LEAST_ONCE, NEVER_TWICE
 from controlplane.controllers.connectivity import events as connectivity
@@ -25,18 +27,18 @@ from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace import Topic
 from controlplane.dst.invariants.candidates.all import Everything
-from controlplane.dst.scenes.candidates import acts, idle, oddities
+from controlplane.dst.scenes.candidates import acts, disruptions, idle, oddities
 from controlplane.dst.scenes.candidates.ending import unfinished
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.dst.scenes.candidates.plan import GANG_PLUGIN, NO_JOBS, SOURCE_LOG, VIRTUAL_NODES, process_names
-from controlplane.dst.scenes.candidates.processes import drawn_time, setup, source_settings
+from controlplane.dst.scenes.candidates.processes import drawn_time, scheduler_settings, setup, source_settings
 from controlplane.dst.scenes.processes import HOME_TOKEN, scheduler, service
 from controlplane.dst.scenes.workloads.environment import Backup
 from controlplane.dst.scenes.workloads.operators import Operators
+from controlplane.dst.scenes.workloads.processes import SNAPSHOTS, ahead_of
 from controlplane.kube.kinds import PODS, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded, Unknown
-from controlplane.settings import Settings
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
@@ -62,10 +64,13 @@ class CandidateRun(SceneRun):
             self.rest = Pace().idle_timeout + 40.0  # a watch whose lines were lost is opened anew so late
         self.submitted: dict[str, Step] = {}
         self.wanted: dict[str, Step] = {}
-        self._set = False
+        self._set, self._ahead = False, ahead_of(plan.traits)
         policy = NEVER_TWICE if NEVER_TWICE in plan.traits else AT_LEAST_ONCE
         virtual = VIRTUAL_NODES in plan.traits
-        self.settings = source_settings(policy, jobs=NO_JOBS not in plan.traits, virtual_nodes=virtual)
+        snapshots = SNAPSHOTS in plan.traits
+        self.settings = source_settings(
+            policy, jobs=NO_JOBS not in plan.traits, virtual_nodes=virtual, snapshots=snapshots
+        )
         needy = any(step.where.startswith("conf-") for step in plan.steps if step.kind == "submit-pod")
         self.environment = CandidateEnvironment(self.loop, seed, plan.quotas, self._on_commit, follows=needy)
         self.environment.bind_at_home(virtual)
@@ -77,6 +82,7 @@ class CandidateRun(SceneRun):
         clocks = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible on purpose
         for name, database in self.databases.items():
             database.on_append = self._listener(name)
+            database.keeps_snapshots = snapshots
             database.clock.offset = clocks.uniform(-APART, APART) if name != SOURCE_LOG else 0.0
         self.replicas: dict[str, SimulatedReplica] = {}
         for name in process_names(list(plan.quotas), plan.replicas, plan.traits):
@@ -87,14 +93,15 @@ class CandidateRun(SceneRun):
         target, beside, _ = name.partition("-scheduler-")
         if not beside:
             place = ReplicaEnvironment(
-                self.loop, seed, self.databases[SOURCE_LOG], self.trace, self.rules.source_folded
+                self.loop, seed, self.databases[SOURCE_LOG], self.trace, self.rules.source_folded, self._ahead
             )
             return service(name, self.settings, place, self._open_server)
         place = ReplicaEnvironment(
-            self.loop, seed, self.databases[target], self.trace, partial(self.rules.target_folded, target)
+            self.loop, seed, self.databases[target], self.trace, partial(self.rules.target_folded, target), self._ahead
         )
         profiles, opened = setup(gangs=GANG_PLUGIN in self.plan.traits), partial(self._open_near, target)
-        return scheduler(name, Settings(), profiles, place, opened, drawn_time)
+        settings = scheduler_settings(snapshots=SNAPSHOTS in self.plan.traits)
+        return scheduler(name, settings, profiles, place, opened, drawn_time)
 
     @property
     def events(self) -> int:
@@ -125,12 +132,15 @@ class CandidateRun(SceneRun):
         """Let networks and databases be well again."""
         self.environment.heal()
         for database in self.databases.values():
-            database.away = False
+            database.heal()
 
     def mend(self) -> None:
         """Put right what is wrong in the clusters."""
+        if self.plan.edition > 9:
+            disruptions.mend(self)
         for name in self.plan.quotas:
-            self.environment.furnish(name)
+            with suppress(ApiError):  # its namespace is still being deleted, and is made again
+                self.environment.furnish(name)
             self.environment.allow(name)
         self.operators.bury(self.environment.rebuilt, lambda name: self.rules.source.connections.get(name))
         acts.tidy(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from controlplane.dst.engine.database import SimulatedDatabase
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.kube.kinds import Json, Kind
@@ -15,6 +16,7 @@ class LocalActorContext(Protocol):
     """What acts act on."""
 
     environment: OwnClusterEnvironment
+    databases: dict[str, SimulatedDatabase]
 
     def after(self, seconds: float, end: Callable[..., object], *arguments: object) -> None:
         """Do something later: when its time has come, or when all trouble ends."""

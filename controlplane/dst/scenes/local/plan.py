@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import random
 
-from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span
-from controlplane.dst.engine.plan import Plan
+from controlplane.dst.engine.drawing import ON_PROCESS, Trouble, kinds, numbered, span, with_later
+from controlplane.dst.engine.plan import EDITION, Plan
 from controlplane.dst.engine.steps import HORIZON, Step
+from controlplane.dst.scenes import faults
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
+from controlplane.dst.scenes.workloads.processes import PIECES, SNAPSHOTS
 
 SCENE = "local"
 NODES = ("n1", "n2", "n3")
@@ -73,17 +75,31 @@ _ON_NODE = frozenset({"cordon", "drain", "lose-node"})
 _NOWHERE = frozenset({"compact", "database-away"})
 
 
-def plan_of(seed: int, *, made: int = 0, trouble: int = -1) -> Plan:
-    """Draw a plan; `made` and `trouble` fix how much is created and how much goes wrong."""
+def plan_of(seed: int, *, edition: int = EDITION, made: int = 0, trouble: int = -1) -> Plan:
+    """Draw a plan; editions before the tenth are alike. `made` and `trouble` fix how much is created and how much goes wrong."""
     source = random.Random(f"plan local {seed}")  # noqa: S311 - reproducible on purpose
     cpus = {name: source.choice((2, 3, 4)) for name in NODES}
     replicas = 2 if source.random() < 0.5 else 1
     made_kinds = source.choices(list(MADE), list(MADE.values()), k=made or source.randint(4, 8))
-    steps = [_made(source, kind, number) for number, kind in enumerate(made_kinds, start=1)]
+    steps: list[Step] = [_made(source, kind, number) for number, kind in enumerate(made_kinds, start=1)]
     steps += [_done(source, kind, len(made_kinds)) for kind in kinds(source, DONE, source.randint(4, 9))]
     count = source.randint(3, 9) if trouble < 0 else trouble
     steps += [_trouble(source, kind, replicas) for kind in kinds(source, TROUBLE, count)]
-    return Plan(seed, cpus, replicas, tuple(numbered(steps)), len(steps), scene=SCENE)
+    traits: tuple[str, ...] = ()
+    steps = numbered(steps)
+    if edition > 9:
+        traits, more = _tenth(random.Random(f"plan 10 local {seed}"), replicas)  # noqa: S311 - as above
+        steps = with_later(steps, more)
+    return Plan(seed, cpus, replicas, tuple(steps), len(steps), edition, scene=SCENE, traits=traits)
+
+
+def _tenth(source: random.Random, replicas: int) -> tuple[tuple[str, ...], list[Step]]:
+    """Draw what the tenth edition has beside those before, from a source of its own: snapshots, pieces of watches that are
+    handed over together, faults of one process, of a database, of the API server."""
+    traits = tuple(trait for trait, share in ((SNAPSHOTS, 0.4), (PIECES, 0.5)) if source.random() < share)
+    sorts = (CONTROLLERS, SCHEDULER)
+    processes = [f"{sort}-{number}" for sort in sorts for number in range(1, replicas + 1)]
+    return traits, faults.draw(source, processes, sorts, sorts)
 
 
 def _made(source: random.Random, kind: str, number: int) -> Step:

@@ -4,17 +4,30 @@ scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import msgspec
+
 from controlplane.app.hosted import HostedControllers
 from controlplane.app.scheduler_controllers import SchedulerControllers
 from controlplane.app.scheduler_profiles import Setup, setup_of
 from controlplane.controllers.scheduling.framework.configuration import read
 from controlplane.dst.scenes.local.hosted import SETTINGS
 from controlplane.dst.scenes.processes import named
+from controlplane.dst.scenes.workloads.processes import SNAPSHOTS
+from controlplane.settings import Settings
 
 CONTROLLERS, SCHEDULER = "rooms", "scheduler"
 """The two sorts, by the first word of their processes' names and by the name of their way to the API server."""
 PROFILES = ("controlplane", "default-scheduler")
 _GANG = {"multiPoint": {"enabled": [{"name": "Gang"}], "disabled": [{"name": "PrioritySort"}]}}
+
+
+def settings_of(traits: Collection[str]) -> Settings:
+    """Return the settings of the processes of a run."""
+    if SNAPSHOTS not in traits:
+        return SETTINGS
+    return msgspec.structs.replace(SETTINGS, log=msgspec.structs.replace(SETTINGS.log, snapshot_every=20))
 
 
 def hosted() -> HostedControllers:

@@ -25,20 +25,22 @@ from controlplane.dst.engine.server import SimulatedServer, Written
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.local.watchers import Watchers
-from controlplane.dst.scenes.local import manifests, people
+from controlplane.dst.scenes.local import disruptions, manifests, people
 from controlplane.dst.scenes.local.ending import unfinished
 from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
-from controlplane.dst.scenes.local.hosted import SETTINGS, runs_in
+from controlplane.dst.scenes.local.hosted import runs_in
 from controlplane.dst.scenes.local.processes import (
     CONTROLLERS,
     SCHEDULER,
     hosted,
     scheduler_controllers,
+    settings_of,
     setup,
 )
 from controlplane.dst.scenes.local.trace_text import DECISIONS, about
 from controlplane.dst.scenes.processes import HOME_TOKEN, scheduler, service
 from controlplane.dst.scenes.workloads import acts
+from controlplane.dst.scenes.workloads.processes import SNAPSHOTS, ahead_of
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent
@@ -67,6 +69,7 @@ class LocalRun(SceneRun):
         self.databases = {sort: SimulatedDatabase(self.loop, f"{sort} {seed}", codec) for sort, codec in codecs.items()}
         for sort, database in self.databases.items():
             database.on_append = partial(self._on_append, sort)
+            database.keeps_snapshots = SNAPSHOTS in plan.traits
         self._wrong_until = 0.0
         self.cpus = dict(plan.quotas)
         self.claims: set[str] = set()
@@ -78,20 +81,21 @@ class LocalRun(SceneRun):
         self.environment.flag(manifests.MODES[0])
         self.watchers = Watchers(self.trace, self.environment, self.shadow, self.placed)
         self.replicas: dict[str, SimulatedReplica] = {}
+        ahead = ahead_of(plan.traits)
         for number in range(1, plan.replicas + 1):
             for sort, database in self.databases.items():
-                place = ReplicaEnvironment(self.loop, seed, database, self.trace, self.watchers.folded[sort])
+                place = ReplicaEnvironment(self.loop, seed, database, self.trace, self.watchers.folded[sort], ahead)
                 self.replicas[f"{sort}-{number}"] = self._process(f"{sort}-{number}", sort, place)
 
     def _process(self, name: str, sort: str, place: ReplicaEnvironment) -> SimulatedReplica:
-        opened = partial(self._open_server, sort)
+        opened, settings = partial(self._open_server, sort), settings_of(self.plan.traits)
         if sort == CONTROLLERS:
-            return service(name, SETTINGS, place, opened)
+            return service(name, settings, place, opened)
 
         def opened_here(process: str) -> ApiServer:
             return opened(MANAGEMENT, process, HOME_TOKEN)
 
-        return scheduler(name, SETTINGS, setup(), place, opened_here, lambda replica, _: replica.clock.monotonic)
+        return scheduler(name, settings, setup(), place, opened_here, lambda replica, _: replica.clock.monotonic)
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
@@ -125,7 +129,7 @@ class LocalRun(SceneRun):
         if step.kind not in people.ACTS or step.kind in _WRONG:
             self._wrong_until = max(self._wrong_until, self.loop.time() + step.seconds + _AFTERMATH)
         with suppress(ApiError):
-            act = people.ACTS.get(step.kind)
+            act = disruptions.ACTS.get(step.kind) or people.ACTS.get(step.kind)
             if act is not None:
                 act(self, step)
             else:
@@ -135,7 +139,8 @@ class LocalRun(SceneRun):
         """Let networks and the database be well again."""
         for network in self.environment.ways.values():
             network.heal()
-        self.away = False
+        for database in self.databases.values():
+            database.heal()
 
     def mend(self) -> None:
         """Put back nodes that were lost or closed."""

@@ -39,6 +39,9 @@ class ActorContext(Protocol):
     def restore_home(self, backup: Backup) -> None:
         """Put the management cluster's etcd back."""
 
+    def roll_out(self, value: int) -> None:
+        """Replace every process by one with other settings, as a number says."""
+
     def restore_log(self, put_back: Callable[[], None]) -> None:
         """Put the log back."""
 

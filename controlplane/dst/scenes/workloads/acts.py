@@ -14,7 +14,7 @@ from controlplane.clusters.protocol import ApiError
 from controlplane.dst.engine.network import Network, Storm
 from controlplane.dst.engine.process import STOPPED_WITHIN, SimulatedReplica
 from controlplane.dst.engine.steps import Step
-from controlplane.dst.scenes.workloads import administrators, gated, oddities, people
+from controlplane.dst.scenes.workloads import administrators, disruptions, gated, oddities, people
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.kube.kinds import JOBS, JOBSETS, WORKLOADS, Kind
 from controlplane.simulation.world import MANAGEMENT
@@ -210,6 +210,7 @@ ACTS: Final[dict[str, Act]] = {
     **oddities.ACTS,
     **administrators.ACTS,
     **gated.ACTS,
+    **disruptions.ACTS,
     "partition": _weather(lambda network, _: setattr(network, "silent", True), _end_partition),
     "refuse": _weather(_refuse, lambda network: setattr(network, "refused", False)),
     "mute": _flag("mute", lambda _: True),

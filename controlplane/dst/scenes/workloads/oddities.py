@@ -30,7 +30,7 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
-from controlplane.simulation.apiserver.history import Record
+from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.world import CHECK, MANAGEMENT
 
 HUGE: Final = "x." * 126 + "x"  # 253 characters, as long as a name may be
@@ -75,6 +75,14 @@ def untold(cluster: str, record: Record) -> bool:
     """
     names = {**record.labels, **(record.obj["metadata"].get("annotations") or {})}
     return cluster != MANAGEMENT and record.kind in INTEGRATIONS and PREBUILT not in names
+
+
+def is_told(cluster: str, commit: Commit) -> bool:
+    """Whether the service is to hear of a change: of a worker it watches only the objects that carry an origin."""
+    if commit.type == "DELETED" and untold(cluster, commit.record):
+        return False
+    records = [commit.record] if commit.previous is None else [commit.record, commit.previous]
+    return cluster == MANAGEMENT or any(ORIGIN_LABEL in record.labels for record in records)
 
 
 def planted(record: Record) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.dst.engine.drawing import ON_PROCESS, ON_THE_WAY, Trouble, kinds, numbered, span, with_later
 from controlplane.dst.engine.plan import EDITION, Plan
@@ -22,6 +23,7 @@ from controlplane.dst.scenes.workloads import (
     second_edition,
     seventh_edition,
     sixth_edition,
+    tenth_edition,
     third_edition,
 )
 from controlplane.simulation.world import MANAGEMENT
@@ -112,7 +114,16 @@ def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = 
         steps = with_later(steps, sixth_edition.draw(sixth, traits, steps, len(steps) + 41))
     if edition > 6:
         steps = with_later(steps, seventh_edition.draw(seventh, workers))
-    return Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
+    plan = Plan(seed, quotas, replicas, tuple(steps), len(steps), edition, traits=traits)
+    return _tenth(plan, workers) if edition > 9 else plan  # the eighth and the ninth are of another scene
+
+
+def _tenth(plan: Plan, workers: Sequence[str]) -> Plan:
+    """Return a plan with what the tenth edition has beside those before."""
+    source = random.Random(f"plan 10 {plan.seed}")  # noqa: S311 - reproducible on purpose
+    traits = (*plan.traits, *tenth_edition.traits(source, plan.traits))
+    steps = with_later([*plan.steps], tenth_edition.draw(source, workers, plan.replicas, plan.steps))
+    return replace(plan, steps=tuple(steps), size=len(steps), traits=traits)
 
 
 def _first_edition(

@@ -37,7 +37,12 @@ QUOTA, NOT_IN_B = "quota", "not-in-b"
 WEBHOOK, KUEUES = "webhook", "kueues-gate"
 GATES: Final = "gates"
 SNAPSHOTS: Final = "snapshots"
-"""Processes keep what they have folded after every few events, and start from it. No edition draws it."""
+"""Processes keep what they have folded after every few events, and start from it."""
+BRIEF: Final = "brief-copies"
+"""Copies are deleted a few seconds after they have ended."""
+PIECES: Final = "pieces"
+"""Pieces of a watch are handed over together, as in production."""
+FLAVORS, LOCALITY = "flavors", "locality"
 BUILTIN: Final = "builtin"
 """This service decides on quota, and the management cluster has no Kueue. The scene `admission` has it."""
 FAIR, USAGE, PODS_READY, BLOCKS, FORGETS = "fair", "usage", "pods-ready", "blocks", "forgets"
@@ -53,6 +58,10 @@ RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "spread-required": {"spread_label": "metadata.name", "spread_required": True},
     "two-apart": {"spread_max_skew": 2},
     "unweighted": {"latency_weight": 0, "rejection_weight": 0},
+}
+_LATER_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    FLAVORS: {"flavors_weight": 2},
+    LOCALITY: {"locality_labels": (ZONE, "team")},
 }
 """What each trait of the scored dispatcher sets, in the order in which they are applied."""
 _READY = WaitForPodsReady(
@@ -85,6 +94,7 @@ POLICY = MultiKueuePolicy(
     worker_lost_timeout=timedelta(minutes=3),
     refusal_pause=timedelta(minutes=1),
 )
+_AHEAD: Final = 4  # as production has it (`controlplane.runtime.lifecycle.Ports`)
 _JOBS_ONLY = msgspec.structs.replace(POLICY, adapters=adapters_for(["batch/job"]))
 
 
@@ -108,6 +118,26 @@ def policy_of(edition: int, traits: Collection[str] = ()) -> MultiKueuePolicy:
     )
 
 
+def ahead_of(traits: Collection[str]) -> int:
+    """Return how many pieces of a watch are handed over together; 0: as the recorded seeds are played."""
+    return _AHEAD if PIECES in traits else 0
+
+
+def rolled_out(policy: MultiKueuePolicy, value: int) -> MultiKueuePolicy:
+    """Return a policy with other settings, as a number says: another dispatcher of ours, rounds, pauses. Who nominates
+    from outside goes on, and so do rules that say where jobs may be."""
+    changes: Sequence[Mapping[str, Any]] = (
+        {"step_size": 2, "dispatch_round": timedelta(seconds=7)},
+        {"refusal_pause": timedelta(seconds=20), "readmission_grace": timedelta(seconds=20)},
+        {"requeues_per_minute": 5, "mass_outage_share": 1.0},
+        {"status_interval": timedelta(seconds=5), "loser_patience": timedelta(0)},
+    )
+    found = msgspec.structs.replace(policy, **changes[value % len(changes)])
+    if policy.dispatcher not in (_NAMES[ALL_AT_ONCE], _NAMES[INCREMENTAL]):
+        return found
+    return msgspec.structs.replace(found, dispatcher=_NAMES[(ALL_AT_ONCE, INCREMENTAL)[value % 2]])
+
+
 def _integrations(traits: Collection[str]) -> tuple[str, ...]:
     """Return the kinds of job that are dispatched, as settings name them."""
     names = (*USUAL_KINDS, *(trait.removeprefix(KIND) for trait in traits if trait.startswith(KIND)))
@@ -116,7 +146,7 @@ def _integrations(traits: Collection[str]) -> tuple[str, ...]:
 
 def _rules(traits: Collection[str]) -> ScoringRules:
     found: dict[str, Any] = {}
-    for name, rule in RULES.items():
+    for name, rule in {**RULES, **_LATER_RULES}.items():
         if name in traits:
             found |= rule
     return ScoringRules(**found)

@@ -16,6 +16,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.events import WorkloadDecision
+from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, LOCAL_QUEUE
 from controlplane.controllers.multikueue.hosting import HOME_KINDS
 from controlplane.controllers.quota.admission.observe import ADMISSION
 from controlplane.controllers.quota.observe import QUOTA as QUOTA_STREAM
@@ -37,18 +38,21 @@ from controlplane.dst.invariants.workloads.replay import ReplayRules, difference
 from controlplane.dst.invariants.workloads.runs import RunRules
 from controlplane.dst.invariants.workloads.sizes import SizeRules
 from controlplane.dst.scenes.processes import service
-from controlplane.dst.scenes.workloads import acts, administrators, gated, oddities, people
+from controlplane.dst.scenes.workloads import acts, administrators, disruptions, gated, oddities, people
 from controlplane.dst.scenes.workloads.ending import unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, JobWebhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
 from controlplane.dst.scenes.workloads.processes import (
+    BRIEF,
     GATES,
     KUEUES,
     QUOTA,
     SNAPSHOTS,
     WEBHOOK,
+    ahead_of,
     policy_of,
+    rolled_out,
     settings_of,
     types_of,
 )
@@ -59,6 +63,7 @@ from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.world import MANAGEMENT
 
+_UNCOUNTED = (f"{CLUSTER_QUEUE}/", f"{LOCAL_QUEUE}/")  # what workers have of queues is seen only where it counts
 _OTHERS = tuple(f"{word}/" for word in (QUOTA_STREAM, ADMISSION, JOB_FRAMEWORK))
 
 
@@ -121,9 +126,9 @@ class WorkloadRun(SceneRun):
         for kind in self._kinds_at_home:
             self._note(MANAGEMENT, HOME, kind)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
-        at = ReplicaEnvironment(self.loop, seed, self.database, self.trace, self._on_folded)
+        at = ReplicaEnvironment(self.loop, seed, self.database, self.trace, self._on_folded, ahead_of(plan.traits))
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
-        self.replicas = {name: service(name, settings, at, self._open_server, self.policy) for name in names}
+        self.replicas = {name: service(name, settings, at, self._open_server, lambda: self.policy) for name in names}
 
     def _rules_of_ownership(self) -> OwnershipRules:
         return OwnershipRules(self.trace, self.policy.origin, HOME, quotas=QUOTA in self.plan.traits)
@@ -151,11 +156,13 @@ class WorkloadRun(SceneRun):
         for place in self.environment.places.values():
             place.network.heal()
             place.off.clear()
-        self.database.away = self.database.refuses = False
+        self.database.heal()
 
     def mend(self) -> None:
         """Put right what is wrong in the clusters."""
         self.sizes.calm()
+        if self.plan.edition > 9 and not self.plan.scene:
+            disruptions.right_checks(self)
         people.list_clusters(self)
         people.open_queue(self)
         for name in self.environment.workers:
@@ -252,17 +259,11 @@ class WorkloadRun(SceneRun):
         before = len(self.database.store.rows)
         put_back()
         self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
-        self.shadow = MultiKueueController(self.policy, "shadow")
-        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
-        self.replay = ReplayRules(self.trace, self.shadow.index)
+        self._refold()
         self._refusals.forget_told()
         self._runs.log_went_back(len(self.database.store.rows))
-        for recorded in self.database.read(0, 10**9):
-            self._decisions.resume(recorded)
-        for recorded in self._read():
-            self.shadow.fold(recorded)
         for new, *_ in self.database.store.rows:
-            if not of_others(new.stream):
+            if not of_others(new.stream) and not new.stream.startswith(_UNCOUNTED):
                 self._refusals.appended(new)
         for name in self.environment.places:
             cluster = HOME if name == MANAGEMENT else name
@@ -270,6 +271,26 @@ class WorkloadRun(SceneRun):
             for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
                 self._note(name, cluster, kind)
         self._looked_at = 0
+
+    def roll_out(self, value: int) -> None:
+        """Replace every process by one with other settings, as a number says."""
+        for replica in self.replicas.values():
+            replica.crash("is replaced")
+        self.policy = rolled_out(self.policy, value)
+        self._refold()
+        self._looked_at = 0
+        for replica in self.replicas.values():
+            replica.start()
+
+    def _refold(self) -> None:
+        """Fold the log again, as it is now, for those who look on."""
+        self.shadow = MultiKueueController(self.policy, "shadow")
+        self._decisions = Decisions(self.trace, self.shadow, self.database.absences)
+        self.replay = ReplayRules(self.trace, self.shadow.index)
+        for recorded in self.database.read(0, 10**9):
+            self._decisions.resume(recorded)
+        for recorded in self._read():
+            self.shadow.fold(recorded)
 
     def _on_folded(self, process: str, hosted: HostedControllers, position: int) -> None:
         self.replay.folded(process, hosted.fleet.index)
@@ -326,7 +347,7 @@ class WorkloadRun(SceneRun):
         home = cluster == MANAGEMENT
         if record.kind in (self._kinds_at_home if home else self._kinds_on_workers):
             self.trace.note("store", cluster, f"{commit.type} {record.kind.kind} {record.name} {record.version}")
-            if _is_observed(cluster, commit):
+            if oddities.is_told(cluster, commit):
                 where = HOME if home else cluster
                 self._history.committed(where, record.kind, record.uid, record.version, news=is_news(commit))
                 self._refusals.committed(cluster, where, record)
@@ -341,6 +362,8 @@ class WorkloadRun(SceneRun):
             self._runs.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
             self.sizes.on_commit(cluster, commit)
+            if BRIEF in self.plan.traits:
+                disruptions.on_commit(self, cluster, commit)
 
     def _on_written(self, write: Written) -> None:
         self.writes += 1
@@ -360,8 +383,9 @@ class WorkloadRun(SceneRun):
             self._heard(found, writer)
             if of_others(found.stream):
                 continue
-            self._history.appended(new)
-            self._refusals.appended(new)
+            if not found.stream.startswith(_UNCOUNTED):
+                self._history.appended(new)
+                self._refusals.appended(new)
             self._runs.before_fold(found)
             self.shadow.fold(found)
         if before > self.most_events:
@@ -374,11 +398,3 @@ class WorkloadRun(SceneRun):
 def of_others(stream: str) -> bool:
     """Whether a stream is of a controller that sees objects for itself: of quota automation, admission, job framework."""
     return stream.startswith(_OTHERS)
-
-
-def _is_observed(cluster: str, commit: Commit) -> bool:
-    """Whether the service is to hear of a change: of a worker it watches only the objects that carry an origin."""
-    if commit.type == "DELETED" and oddities.untold(cluster, commit.record):
-        return False
-    records = [commit.record] if commit.previous is None else [commit.record, commit.previous]
-    return cluster == MANAGEMENT or any(ORIGIN_LABEL in record.labels for record in records)

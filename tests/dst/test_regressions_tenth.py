@@ -1,0 +1,36 @@
+"""What plans of the tenth edition have found, by scene and seed: each holds since."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dst.test_regressions import CANDIDATES, LOCAL, WORKLOADS, plays
+from tests.support.deep import deep_but
+
+MENDED: list[tuple[str, int, str]] = [
+    (
+        WORKLOADS,
+        945035,
+        "the job of a Workload that somebody deleted was never run again: its status said that it runs",
+    ),
+    (WORKLOADS, 945108, "so it was where the log had gone back to before that status was written"),
+    (WORKLOADS, 945198, "so it was where a cluster was away that might have run it"),
+    (WORKLOADS, 945045, "a last status that was forbidden thrice was never written, although the right to was back"),
+    (WORKLOADS, 945264, "none of the product's: what did not get through to one process was not sent again"),
+    (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
+    (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),
+    (
+        CANDIDATES,
+        945105,
+        "candidates beyond the bound of an invitation were refused and taken in turns, without a pause",
+    ),
+    (CANDIDATES, 945144, "a target whose log had gone back took back that it had acknowledged a withdrawal"),
+    (CANDIDATES, 945372, "a pod showed fewer restarts than it had when its log had gone back"),
+    (CANDIDATES, 945473, "a pod ran twice: its log had gone back to a delegate before the one that the pod names"),
+    (LOCAL, 945002, "an owner was not recorded whose first showing was taken back while the log was away"),
+]
+
+
+@pytest.mark.parametrize(("scene", "seed", "what"), deep_but([], MENDED))
+def test_what_was_mended_in_the_tenth_edition_stays_mended(scene: str, seed: int, what: str) -> None:
+    plays(seed, "", 10, scene)
