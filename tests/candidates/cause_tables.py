@@ -143,7 +143,32 @@ REQUESTS: list[Row] = [
         R.SOURCE_DELETED,
         lambda: Told("a").asked().lose("a").pod_gone().settle().connect("a").cause(),
     ),
-    (events.CandidateDropped, R.SOURCE_TERMINAL, lambda: Told("a", "b").bound("a").pod(phase="Succeeded").cause()),
+    (
+        events.CandidateDropped,
+        R.SOURCE_TERMINAL,
+        lambda: Told("a", "b").bound("a").status("a", 1, "Succeeded").pod(phase="Succeeded").cause(),
+    ),
+    (events.CandidateDropped, R.SOURCE_TERMINAL, lambda: Told("a").bound("a").pod(phase="Failed").cause()),
+    (
+        events.CandidateDropped,
+        R.SOURCE_TERMINAL,
+        lambda: (
+            Told("a").bound("a").status("a").settle().lose("a").pod(phase="Failed").settle().connect("a").cause()
+        ),
+    ),
+    (
+        events.CandidateDropped,
+        R.SOURCE_TERMINAL,
+        lambda: (
+            Told("a")
+            .bound("a")
+            .status("a", 1, "Succeeded")
+            .pod(phase="Succeeded")
+            .settle()
+            .status("a", 2, "Running")
+            .cause()
+        ),
+    ),
     (events.CandidateDropped, R.OLD_EPOCH, lambda: Told("a").asked().target("b").cause()),
     (events.CandidateDropped, R.ANOTHER_TARGET_WON, lambda: Told("a", "b").permitted("a").binds("a").cause()),
     (events.CandidateDropped, R.NOT_A_TARGET, lambda: Told("a", "b").permitted("a").no_target("b").cause()),

@@ -303,3 +303,44 @@ def test_so_it_is_where_the_log_knows_of_a_delegate_before(policy: str) -> None:
     stage.away.clear()
     stage.look()
     assert stage.state.delegate == stage.only("b")
+
+
+@POLICIES
+def test_a_delegate_that_runs_on_for_a_pod_that_has_ended_is_withdrawn(policy: str) -> None:
+    """Its target was given up, so the pod failed; then the log was put back to before, and the target is back."""
+    stage = LostLogStage("a", "b", execution_policy=policy).delegated("a")
+    stage.home["pods"]["web"]["spec"]["restartPolicy"] = "Never"
+    stage.run("a")
+    stage.settle()
+    known = stage.state
+    stage.away.add("a")
+    stage.forgotten.add("a")
+    stage.settle()
+    assert stage.phase() == "Failed"
+    stage.state = known
+    stage.decided.clear()
+    stage.forgotten.clear()
+    stage.settle()
+    assert not stage.told(CandidateDropped)  # it cannot be seen
+    stage.away.clear()
+    stage.settle()
+    dropped = [(one.cluster, one.reason) for one in stage.told(CandidateDropped)]
+    assert dropped == [("a", CandidateReason.SOURCE_TERMINAL)]
+    stage.lose_pod("a")  # its kubelet has stopped it
+    stage.settle()
+    assert stage.there("a") == stage.there("b") == []
+
+
+def test_a_delegate_that_has_ended_too_stays_for_its_logs() -> None:
+    stage = bound_in_a()
+    stage.run("a")
+    stage.settle()
+    known = stage.state
+    stage.run("a", "Succeeded")
+    stage.settle()
+    assert stage.phase() == "Succeeded"
+    stage.state = known  # the log was put back to when it ran
+    stage.decided.clear()
+    stage.settle()
+    assert not stage.told(CandidateDropped)
+    assert stage.there("a") == [stage.only("a")]

@@ -115,7 +115,7 @@ CAUSES: Table = {
     },
     events.CandidateDropped: {
         R.SOURCE_DELETED: ("pod.present", "pod.deleting", *_THERE),
-        R.SOURCE_TERMINAL: ("pod.over", "pod.failed", *_THERE),
+        R.SOURCE_TERMINAL: ("pod.over", "pod.failed", "{x}.status", *_THERE),
         R.OLD_EPOCH: ("pod.epoch", *_THERE),
         R.ANOTHER_TARGET_WON: ("pod.delegate", "gang.formed", *_THERE),
         R.NOT_A_TARGET: ("pod.epoch", "targets", "pod.permit", *_THERE),

@@ -29,6 +29,7 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.candidates.source.observations import (
     CandidateBound,
     CandidateRefused,
+    CandidateSeen,
     DelegateMissing,
     DelegateStatus,
     SourcePodObserved,
@@ -80,13 +81,19 @@ def _cleaned(pass_: PodPass) -> None:
 
 
 def _over(pass_: PodPass, pod: SourcePodObserved) -> None:
-    """The pod has ended: its delegate stays for its logs, as long as the pod object does; everything else goes."""
+    """The pod has ended: a delegate that has ended too stays for its logs, as long as the pod object does; everything else
+    goes. One that runs on is of a log that does not know how the pod ended, or of a pod that somebody else ended."""
     state = pass_.state
     ended_by_us = state.shown is not None and state.shown.failed
-    for name in sorted(state.candidates):
-        if name != state.delegate or ended_by_us:
+    for name, known in sorted(state.candidates.items()):
+        if name != state.delegate or ended_by_us or not _has_ended(known.seen):
             pass_.drop(name, CandidateReason.SOURCE_TERMINAL)
     pod_status.show(pass_, pod)
+
+
+def _has_ended(seen: CandidateSeen | None) -> bool:
+    """Whether a delegate's pod runs no more, and will not run again."""
+    return isinstance(seen, DelegateMissing) or (isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 
 
 def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
