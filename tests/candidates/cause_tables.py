@@ -152,9 +152,7 @@ REQUESTS: list[Row] = [
     (
         events.CandidateDropped,
         R.SOURCE_TERMINAL,
-        lambda: (
-            Told("a").bound("a").status("a").settle().lose("a").pod(phase="Failed").settle().connect("a").cause()
-        ),
+        lambda: Told("a").bound("a").status("a").settle().lose("a").pod(phase="Failed").settle().connect("a").cause(),
     ),
     (
         events.CandidateDropped,

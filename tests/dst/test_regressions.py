@@ -11,7 +11,7 @@ from controlplane.dst.engine.story import command
 from controlplane.dst.play import WORKLOADS, plan_of, play
 from controlplane.dst.scenes.candidates.plan import SCENE as CANDIDATES
 from controlplane.dst.scenes.local.plan import SCENE as LOCAL
-from tests.dst.known import OPEN, OPEN_IN_2
+from tests.dst.known import OPEN, OPEN_CANDIDATES_IN_10, OPEN_IN_2
 from tests.support.deep import deep_but
 
 _OVERTAKEN = "a restored or rebuilt cluster was not noticed once its resourceVersions had reached ours"
@@ -263,12 +263,16 @@ def test_what_was_mended_of_candidates_in_the_sixth_edition_stays_mended(seed: i
 
 
 @pytest.mark.parametrize(
-    ("edition", "seed", "steps"),
+    ("scene", "edition", "seed", "steps"),
     [
-        pytest.param(edition, seed, steps, marks=pytest.mark.xfail(reason=why, strict=False))
-        for edition, found in ((1, OPEN), (2, OPEN_IN_2))
+        pytest.param(scene, edition, seed, steps, marks=pytest.mark.xfail(reason=why, strict=False))
+        for scene, edition, found in (
+            (WORKLOADS, 1, OPEN),
+            (WORKLOADS, 2, OPEN_IN_2),
+            (CANDIDATES, 10, OPEN_CANDIDATES_IN_10),
+        )
         for seed, steps, why in found
     ],
 )
-def test_what_is_open(edition: int, seed: int, steps: str) -> None:
-    plays(seed, steps, edition)
+def test_what_is_open(scene: str, edition: int, seed: int, steps: str) -> None:
+    plays(seed, steps, edition, scene)
