@@ -3,6 +3,8 @@ either. The recorded seeds are played with one delivery at a time."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.dst.engine import process
@@ -10,6 +12,7 @@ from controlplane.dst.engine.run import simulate
 from controlplane.dst.scenes.candidates.plan import plan_of as candidates_plan_of
 from controlplane.dst.scenes.candidates.run import CandidateRun
 from controlplane.dst.scenes.workloads.plan import plan_of
+from controlplane.dst.scenes.workloads.processes import PIECES
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.runtime.lifecycle import Ports
 from tests.dst.test_seeds import broken
@@ -38,7 +41,8 @@ def test_a_seed_of_candidates_holds(seed: int) -> None:
 @pytest.mark.parametrize("every", deep_after(1, [3, 1]))
 def test_it_is_played_otherwise(every: int) -> None:
     whole = plan_of(301)
-    plan = whole.only(whole.numbers[::every])
+    one_by_one = replace(whole, traits=tuple(trait for trait in whole.traits if trait != PIECES))
+    plan = one_by_one.only(one_by_one.numbers[::every])
     one = simulate(plan, WorkloadRun).digest
     process.AHEAD = 1
     assert simulate(plan, WorkloadRun).digest != one

@@ -85,6 +85,6 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", deep_after(1, [3, 4, 5, 9, *(one for one in range(1, 41) if one not in (3, 4, 5, 9))]))
 def test_whoever_is_of_another_version_holds_what_the_log_gives(seed: int, pages: list[tuple[int, int]]) -> None:
-    assert held(play(with_snapshots(plan_of(seed))))
+    assert held(play(with_snapshots(plan_of(seed, edition=9))))
     if seed in (3, 4, 5, 9):
         assert sum(had for _, had in pages) < sum(through for through, _ in pages)

@@ -12,7 +12,7 @@ import pytest
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
 from controlplane.controllers.candidates.source import decision_pass, permits
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
-from controlplane.controllers.candidates.target import decide
+from controlplane.controllers.candidates.target import decide, permissions
 from tests.candidates.model.configs import APART, IDLE
 from tests.candidates.model.mutants import Mutant
 from tests.candidates.model.world import Config, Faults
@@ -34,7 +34,7 @@ def silence_frees_a_permit(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_refused_pod_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "says_no", lambda trouble: False)
+    patch.setattr(permissions, "says_no", lambda trouble: False)
 
 
 def what_was_refused_stays_refused(patch: pytest.MonkeyPatch) -> None:
