@@ -59,7 +59,11 @@ MENDED_IN_9: list[tuple[int, str, str]] = [
 
 MENDED_IN_10: list[tuple[int, str, str]] = [
     (941003, "", "a Workload that had run for too long was queued no more when its user activated it again"),
-    (941032, "", "the simulated Kueue looked after the Workloads of sets also where the management cluster has no Kueue"),
+    (
+        941032,
+        "",
+        "the simulated Kueue looked after the Workloads of sets also where the management cluster has no Kueue",
+    ),
     (941033, "", "the same: it gave back the quota of an evicted one by an apply, which left the admission there"),
 ]
 """The same of the tenth edition."""
