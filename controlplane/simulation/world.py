@@ -119,7 +119,7 @@ class SimulatedCluster:
         self.shown_pods: ShownPods | None = None
         if spec.job_pods:
             self.shown_pods = ShownPods(f"pods of jobs of {name}", self.view, clock, self.node)
-        self.sets = SetFramework(f"sets of {name}", self.kueue) if spec.sets else None
+        self.sets = SetFramework(f"sets of {name}", self.kueue, manages=spec.kueue) if spec.sets else None
         self.server = SimulatedApiServer(self.store, token=self.token, faults=self.faults)
 
     @property

@@ -22,6 +22,7 @@ from controlplane.simulation.world import ClusterSpec, SimulatedCluster, World
 from tests.simulation.test_kueue_pipelineruns import Clock
 
 NS, UID = "default", "the-users"
+AT = "2026-01-01T00:00:00Z"
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
 STATEFUL, LEADERS = StatefulSet(), LeaderWorkerSet()
 POD: Json = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
@@ -108,3 +109,32 @@ def test_a_set_without_a_queue_is_nobodys(world: World) -> None:
     world.settle()
     assert not STATEFUL.suspended(found)
     assert workloads(world.management) == {}
+
+
+@pytest.mark.parametrize("adapter", [STATEFUL, LEADERS], ids=lambda one: one.kind.kind)
+def test_where_no_kueue_acts_nobody_looks_after_the_workloads_of_a_set(adapter: JobKind) -> None:
+    """Whoever decides on quota there does: two that write a Workload take back from each other what they wrote."""
+    spec = ClusterSpec(kinds=(*DEFAULT_KINDS, *(served(one) for one in SETS)), sets=True, kueue=False)
+    world = World(spec, {}, clock=Clock())
+    world.assemble()
+    world.settle()
+    found = made(world.management, adapter, held=False)
+    world.settle()
+    assert not adapter.suspended(found)
+    assert workloads(world.management) == {}
+    assert ready(world.management, adapter) == 0
+    evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": "", "lastTransitionTime": AT}
+    reserved = {**evicted, "type": "QuotaReserved", "reason": "QuotaReserved"}
+    body: Json = {"queueName": "user-queue", "active": True, "priority": 0, "podSets": adapter.pod_sets(found)}
+    for name in names(adapter, meta(found)["uid"]):
+        world.management.store.create(WORKLOADS, {"metadata": {"name": name, "namespace": NS}, "spec": body})
+        given = [{"name": one["name"], "count": one["count"]} for one in body["podSets"]]
+        admission = {"clusterQueue": "cluster-queue", "podSetAssignments": given}
+        status: Json = {"conditions": [evicted, reserved], "admission": admission}
+        world.management.store.patch(WORKLOADS, NS, name, {"status": status}, subresource="status")
+    before = workloads(world.management)
+    world.management.store.patch(adapter.kind, NS, "serve", {"metadata": {"annotations": {"looked": "at"}}})
+    world.settle()
+    world.management.store.delete(adapter.kind, NS, "serve")
+    world.settle()
+    assert workloads(world.management) == before

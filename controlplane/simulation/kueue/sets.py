@@ -29,24 +29,34 @@ _OWNER_GVK, _OWNER_NAME = "kueue.x-k8s.io/job-owner-gvk", "kueue.x-k8s.io/job-ow
 
 
 class SetFramework(Behaviour):
-    """The integrations and the controllers of one cluster, beside its Kueue, whose view it shares."""
+    """The integrations and the controllers of one cluster, beside its Kueue, whose view it shares; the controllers alone where no
+    Kueue `manages` sets.
+    """
 
-    def __init__(self, name: str, kueue: Kueue) -> None:
+    def __init__(self, name: str, kueue: Kueue, *, manages: bool = True) -> None:
         super().__init__(name, kueue.clock)
+        self._manages = manages
         self._kueue, self._core = kueue, kueue.core
         self._adapters = {one.kind.name: one for one in SETS}
         self._of: dict[Place, Key] = {}
         kueue.view.listen(self._on_change)
-        kueue.view.store.admission.append(self._admit)
+        if manages:
+            kueue.view.store.admission.append(self._admit)
 
     def reconcile(self, key: Key) -> float | None:
         """Take a set, or what is left of one, a step on."""
         kind, namespace, name = key
         adapter = self._adapters[kind]
         found = self._kueue.view.get(adapter.kind, namespace, name)
-        self._release(adapter, namespace, name, found)
-        if found is not None and _queue(found) and not meta(found).get("deletionTimestamp"):
+        if self._manages:
+            self._release(adapter, namespace, name, found)
+        if found is None or not _queue(found) or meta(found).get("deletionTimestamp"):
+            return None
+        if self._manages:
             self._follow(adapter, found)
+        else:
+            known = [self._core.workload(namespace, one) for one in names_of(adapter, found)]
+            self._show_replicas(adapter, found, [one for one in known if one and _lets_run(one)])
         return None
 
     def _on_change(self, kind: Kind, old: Json | None, new: Json | None) -> None:

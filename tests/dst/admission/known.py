@@ -59,6 +59,12 @@ MENDED_IN_9: list[tuple[int, str, str]] = [
 
 MENDED_IN_10: list[tuple[int, str, str]] = [
     (941003, "", "a Workload that had run for too long was queued no more when its user activated it again"),
+    (941032, "", "the two ClusterQueues that a Workload leaves and goes to had another order in each process"),
+    (
+        941033,
+        "",
+        "a simulated Kueue looked after sets where there is none, and gave back quota by an apply, which left the admission",
+    ),
 ]
 """The same of the tenth edition."""
 

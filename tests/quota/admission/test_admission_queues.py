@@ -235,3 +235,21 @@ def test_the_shares_of_all_cohorts_above_follow_what_is_used() -> None:
     scene.settle()
     scene.pass_time(5)
     assert share("left") == 0
+
+
+def test_queues_are_decided_about_in_the_same_order_in_each_process() -> None:
+    """A Workload that moves concerns the queue that it leaves and then the one that it goes to; a set of both has an order of its own
+    in each process, which one of many pairs shows."""
+    scene, pairs = Scene(), [(f"before-{number}", f"after-{number}") for number in range(16)]
+    for number, (before, after) in enumerate(pairs):
+        scene.queue(before, "0")
+        scene.queue(after, "0")
+        scene.workload(f"w-{number}", before, "1")
+    scene.settle()
+    order = []
+    for number, (_, after) in enumerate(pairs):
+        scene.controller.index.take_dirty()
+        spec = scene.objects[(kinds.WORKLOADS, NS, f"w-{number}")]["spec"]
+        scene.put(kinds.WORKLOADS, f"w-{number}", NS, spec={**spec, "queueName": after})
+        order += [one for one in scene.controller.index.take_dirty() if one.startswith("admission/clusterqueue/")]
+    assert order == [f"admission/clusterqueue/{name}" for pair in pairs for name in pair]

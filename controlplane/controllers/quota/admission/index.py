@@ -123,7 +123,9 @@ class AdmissionIndex(FoldedAdmission):
             case _:
                 self.workloads[key] = folded_write(state, recorded)
         self.enqueue(replaced_streams(state, self.workload(key)))
-        for name in {before, self._queue_of(key)} - {""}:
+        for name in filter(
+            None, dict.fromkeys((before, self._queue_of(key)))
+        ):  # a set's order differs between processes
             self._concerns(recorded, name, event)
 
     def _concerns(self, recorded: Recorded, cluster_queue: str, event: Any) -> None:
