@@ -71,7 +71,7 @@ def kept(state: SourceState) -> SourceState:
             candidates[name] = _going(known, known.seen)
             effects[f"{known.cluster}/{name}"] = Effect(0, _drop(known, known.seen, name), at(0))
     pod = None if state.pod is None else _replace(state.pod, resource_version="", conditions=[], hints={})
-    return _replace(state, effects=effects, candidates=candidates, shown=None, pod=pod, hinted="")
+    return _replace(state, effects=effects, candidates=candidates, shown=None, pod=pod, hinted="", hinted_to="")
 
 
 def _shows(effect: Effect[Any]) -> bool:
