@@ -92,12 +92,13 @@ def _without_leader(reader: LogReader, last: Recorded) -> str | None:
     except psycopg.errors.InsufficientPrivilege:
         row = None
     started = _newest(reader, types=_STARTS)
-    stopped = started[0] if started and isinstance(started[0].event, ServiceStopped) else None
+    event = started[0].event if started else None
+    since = started[0].recorded_at if isinstance(event, ServiceStopped) else None
     if row is None:
-        return _let_go(reader, stopped.event.holder, stopped.recorded_at) if stopped is not None else None  # type: ignore[union-attr]
+        return _let_go(reader, event.holder, since) if isinstance(event, ServiceStopped) and since else None
     holder, renewed, now = row
     if renewed is None:
-        return _let_go(reader, holder, (stopped or last).recorded_at)
+        return _let_go(reader, holder, since or last.recorded_at)
     if now - renewed <= SILENT:
         return None
     return f"{holder} led the log {reader.log}, and has sent no heartbeat since {clock(renewed)} UTC"
