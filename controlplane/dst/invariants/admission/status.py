@@ -32,7 +32,9 @@ class StatusRules:
             return
         self.looked += 1
         after = record.obj.get("status") or {}
-        was = (before.obj.get("status") or {}) if before is not None and not odd(MANAGEMENT, before) else {}
+        was = (before.obj.get("status") or {}) if before is not None else {}
+        if before is not None and odd(MANAGEMENT, before):
+            was = after  # it is as it was before somebody made it odd: nothing was decided now
         if wrong := next(contradictions(was, after), ""):
             self._trace.violate(RULE, f"{record.name} at {record.version}: {wrong}")
 

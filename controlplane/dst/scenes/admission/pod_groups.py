@@ -50,8 +50,18 @@ def _make(scene: ActorContext, pod: Json) -> None:
 
 def _submit_fast(scene: ActorContext, step: Step) -> None:
     """A group that is admitted when its first pod is there; the others come one after the other."""
-    for number, pod in enumerate(_pods(step, **{_FAST: "true"})):
-        scene.after(number * _LATER, _make, scene, pod)
+    pods = _pods(step, **{_FAST: "true"})
+    for number in range(len(pods)):
+        scene.after(number * _LATER, _make_next, scene, pods[: number + 1])
+
+
+def _make_next(scene: ActorContext, pods: list[Json]) -> None:
+    """Make the last of these pods, and those before it that a backup has taken away."""
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        lost = name in scene.pods and name not in scene.submitted and name not in scene.deleted
+        if pod is pods[-1] or lost:
+            _make(scene, pod)
 
 
 def _submit_roles(scene: ActorContext, step: Step) -> None:

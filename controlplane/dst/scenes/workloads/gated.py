@@ -165,8 +165,16 @@ def _in_its_place(scene: ActorContext, name: str) -> None:
 
 
 def _again(scene: ActorContext, name: str) -> None:
-    if name in scene.submitted and name not in scene.deleted:
+    """Make a pod again; not where one is there that it had replaced, which a backup has brought back."""
+    if name not in scene.submitted or name in scene.deleted:
+        return
+    replaced = name.partition("-try-")[0]
+    if replaced == name or replaced not in {record.name for record in scene.environment.management.store.records(PODS)}:
         create_job(scene, PODS, scene.pods[name])
+        return
+    del scene.submitted[name]
+    scene.pods[replaced] = scene.pods.pop(name)
+    scene.submitted[replaced] = PODS
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:

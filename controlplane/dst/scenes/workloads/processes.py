@@ -74,7 +74,7 @@ QUOTA_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     FAIR: {"fair_sharing": FairSharing(enable="yes")},
     USAGE: {
         "admission_fair_sharing": AdmissionFairSharing(
-            enable="yes", usage_half_life_time=timedelta(seconds=30), usage_sampling_interval=timedelta(seconds=20)
+            enable="yes", usage_half_life_time=timedelta(seconds=10), usage_sampling_interval=timedelta(seconds=20)
         )
     },
     PODS_READY: {"wait_for_pods_ready": _READY},
