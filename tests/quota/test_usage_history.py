@@ -117,6 +117,48 @@ def test_who_was_idle_begins_as_if_it_had_been_sampled() -> None:
     assert history.due(QUEUE, {"cpu": Decimal(4)}) == 300
 
 
+WEEK = 604_800.0
+
+
+def test_what_an_idle_queue_used_is_told_again_when_a_hundredth_has_faded() -> None:
+    history = UsageHistory(AdmissionFairSharing(WEEK, 300))
+    history.record(QUEUE, {"cpu": Decimal(4)}, 0, idle=True)
+    due = history.due(QUEUE, {})
+    assert due == pytest.approx(8_770, abs=1)
+    assert float(history.sampled(QUEUE, {}, due)["cpu"]) == pytest.approx(4 * 0.99, rel=1e-6)
+    assert history.due(QUEUE, {"cpu": Decimal(1)}) == 300, "what is used now is counted as soon as ever"
+    history.record(QUEUE, {"cpu": Decimal(4)}, 0)
+    assert history.due(QUEUE, {}) == 300, "that nothing is used is noted first"
+    fast = UsageHistory(AdmissionFairSharing(600, 300))
+    fast.record(QUEUE, {"cpu": Decimal(4)}, 0, idle=True)
+    assert fast.due(QUEUE, {}) == 300
+
+
+@given(
+    old=AMOUNTS,
+    used=AMOUNTS,
+    samples=st.lists(st.integers(1, 30), max_size=5),
+    late=st.integers(0, 299),
+    half_life=HALF_LIVES,
+)
+def test_an_idle_queue_that_is_sampled_less_often_has_used_as_much(
+    old: Amounts, used: Amounts, samples: list[int], late: int, half_life: float
+) -> None:
+    """What it has used is within a billionth a sample, however many samples there were, also once it uses something again."""
+    often, seldom = (UsageHistory(AdmissionFairSharing(half_life, 300)) for _ in range(2))
+    for history in (often, seldom):
+        history.record(QUEUE, old, 0, idle=True)
+    whole = sum(samples)
+    for count in range(1, whole + 1):
+        often.record(QUEUE, often.sampled(QUEUE, {}, 300 * count), 300 * count, idle=True)
+    now = 300 * whole + late
+    one, other = often.sampled(QUEUE, used, now), seldom.sampled(QUEUE, used, now)
+    for name in one.keys() | other.keys():
+        a, b = one.get(name, Decimal(0)), other.get(name, Decimal(0))
+        inexact = max(old.get(name, Decimal(0)), used.get(name, Decimal(0))) * Decimal("1e-13")
+        assert abs(a - b) <= (whole + 3) * NANO + inexact
+
+
 def test_with_a_half_life_of_zero_the_past_is_reset_and_then_nothing_is_due() -> None:
     history = UsageHistory(AdmissionFairSharing(0, 300))
     history.record(QUEUE, {"cpu": Decimal(4)}, 0)

@@ -226,6 +226,29 @@ def test_a_local_queue_that_is_idle_is_not_sampled() -> None:
     assert usage(scene, "a") < 4, "the time before it came counts for one interval at most"
 
 
+def test_an_idle_local_queue_is_sampled_when_a_hundredth_has_faded() -> None:
+    """With the usual half-life of a week that is every 2.4 hours and not every five minutes."""
+    scene = scene_of("a", sharing=AdmissionFairSharing(half_life=604_800, sampling_interval=300))
+    scene.workload("w", "a", "4")
+    scene.settle()
+    scene.pass_time(3_000)
+    scene.finish("w")
+    scene.settle()
+    scene.pass_time(600)
+    before, was, lines = len(samples(scene, "a")), usage(scene, "a"), len(scene.log)
+    for _ in range(288):
+        scene.pass_time(300)
+    assert len(samples(scene, "a")) - before == 9
+    assert len(scene.log) - lines <= 3 * 9
+    assert usage(scene, "a") == pytest.approx(was * 0.5 ** (1 / 7), rel=0.01)
+    scene.pass_time(299)
+    scene.workload("v", "a", "4")
+    scene.settle()
+    faded = was * 0.5 ** (86_699 / 604_800)
+    counts = 4 * (1 - 0.5 ** (600 / 604_800))
+    assert faded < usage(scene, "a") <= faded + counts, "what begins counts for one interval, and by its penalty"
+
+
 def test_a_stopped_local_queue_is_not_sampled() -> None:
     scene = scene_of("a")
     scene.workload("w", "a", "4")

@@ -152,7 +152,7 @@ class Play:
             assert node.usage.get(("default", "cpu"), 0) == summed
             total += summed
         assert total <= 12_000, "more is reserved than the Cohort has"
-        for _, penalties, _, _ in engine.history.kept().values():
+        for _, penalties, *_ in engine.history.kept().values():
             for key, _ in penalties:
                 assert key in self.scene.controller.index.workloads, "who is gone counts"
 

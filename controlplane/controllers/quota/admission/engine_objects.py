@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.controllers.quota.admission import events, facts, topology_events
+from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import from_quantities
 
@@ -44,6 +45,7 @@ DROPS: dict[type, Callable[[State, Any, float], None]] = {
 
 def record_sample(engine: State, local_queue: str, event: events.LocalQueueUsageSampled) -> None:
     """Note what a LocalQueue used, by its namespace and name. All of it was recorded: other settings do not change what was."""
-    engine.history.record(
-        local_queue, from_quantities(event.consumed), event.sampled_at.timestamp(), settled=event.settled
-    )
+    consumed, at = from_quantities(event.consumed), event.sampled_at.timestamp()
+    # What a status told when the log began does not say what was used then.
+    idle = not event.used and event.reason != R.USAGE_TAKEN_OVER
+    engine.history.record(local_queue, consumed, at, event.settled, idle=idle)

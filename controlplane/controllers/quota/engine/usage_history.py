@@ -20,6 +20,7 @@ Amounts = Mapping[str, Decimal]
 
 _EXACT = Context(prec=200)
 _NANO = Decimal("1e-9")
+_FADED = -math.log2(0.99)  # half-lives until a hundredth of the past usage has faded
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,15 @@ class AdmissionFairSharing:
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of a LocalQueue. `pending` is the sum of its penalties, and exact: who enters and leaves leaves nothing."""
+    """What is known of a LocalQueue. `pending` is the sum of its penalties, and exact: who enters and leaves leaves nothing.
+    `idle`: it used nothing when it was sampled."""
 
     consumed: Amounts = field(default_factory=dict)
     penalties: dict[str, Amounts] = field(default_factory=dict)
     pending: Amounts = field(default_factory=dict)
     updated: float = 0.0
     known: bool = False
+    idle: bool = False
 
 
 def decayed(old: Amounts, new: Amounts, elapsed: float, half_life: float) -> dict[str, Decimal]:
@@ -85,10 +88,13 @@ class UsageHistory:
 
     # What has happened.
 
-    def record(self, queue: str, consumed: Amounts, now: float, settled: Collection[str] = ()) -> None:
-        """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are. Noted
-        twice, it is as if it was noted once."""
+    def record(
+        self, queue: str, consumed: Amounts, now: float, settled: Collection[str] = (), *, idle: bool = False
+    ) -> None:
+        """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are; `idle`: it
+        used nothing then. Noted twice, it is as if it was noted once."""
         entry = self._entry(queue)
+        entry.idle = idle
         entry.consumed = {name: amount for name, amount in consumed.items() if amount}
         entry.updated, entry.known = max(entry.updated, now), True
         for workload in settled:
@@ -164,24 +170,29 @@ class UsageHistory:
         entry, config = self._entries.get(queue, _Entry(updated=now)), self.config
         if config is None or config.half_life == 0:
             return {}
-        elapsed = max(0.0, now - entry.updated)
-        if not entry.consumed:
-            # An idle LocalQueue is not sampled. It is taken as if it had been: what begins now is not counted for all that time.
-            elapsed = math.fmod(elapsed, config.sampling_interval)
-        found = decayed(entry.consumed, used, elapsed, config.half_life)
+        consumed, elapsed = entry.consumed, max(0.0, now - entry.updated)
+        if entry.idle or not consumed:
+            # An idle LocalQueue is sampled less often, or not at all. It is taken as if it had been: what begins now is not
+            # counted for all that time.
+            since = math.fmod(elapsed, config.sampling_interval)
+            consumed, elapsed = decayed(consumed, {}, elapsed - since, config.half_life), since
+        found = decayed(consumed, used, elapsed, config.half_life)
         for workload in settled:
             found = _merged(found, entry.penalties.get(workload, {}))
         return found
 
     def due(self, queue: str, used: Amounts) -> float | None:
         """Return when the next sample is to be taken, in seconds since 1970; None while it would say what the last one
-        said: nothing was used, and nothing is."""
+        said: nothing was used, and nothing is. What an idle LocalQueue used is told again when it has faded by a hundredth."""
         entry, config = self._entries.get(queue), self.config
         if entry is None or config is None:
             return None
         if not entry.consumed and (config.half_life == 0 or not any(used.values())):
             return None
-        return entry.updated + config.sampling_interval
+        interval = config.sampling_interval
+        if entry.idle and not any(used.values()):
+            interval = max(interval, config.half_life * _FADED)
+        return entry.updated + interval
 
     def tenant(self, queue: str) -> Collection[str]:
         """Return the LocalQueues whose past usage is counted together with that of one, itself among them."""
@@ -230,6 +241,7 @@ class UsageHistory:
                 tuple((workload, _whole(penalty)) for workload, penalty in entry.penalties.items()),
                 entry.updated,
                 entry.known,
+                entry.idle,
             )
             for queue, entry in self._entries.items()
         }
@@ -237,12 +249,12 @@ class UsageHistory:
     def give(self, given: Mapping[str, Any]) -> None:
         """Become what was kept."""
         self._entries, self._entered, self._namespaces = {}, {}, {}
-        for queue, (consumed, penalties, updated, known) in given.items():
+        for queue, (consumed, penalties, updated, known, idle) in given.items():
             listed: dict[str, Amounts] = {workload: _parts(penalty) for workload, penalty in penalties}
             pending: Amounts = {}
             for penalty in listed.values():
                 pending = _merged(pending, penalty)
-            self._entries[queue] = _Entry(_parts(consumed), listed, pending, updated, known)
+            self._entries[queue] = _Entry(_parts(consumed), listed, pending, updated, known, idle)
             self._namespaces.setdefault(_namespace(queue), set()).add(queue)
             self._entered.update(dict.fromkeys(listed, queue))
 
