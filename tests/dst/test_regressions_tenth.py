@@ -17,6 +17,17 @@ MENDED: list[tuple[str, int, str]] = [
     (WORKLOADS, 945198, "so it was where a cluster was away that might have run it"),
     (WORKLOADS, 945045, "a last status that was forbidden thrice was never written, although the right to was back"),
     (WORKLOADS, 945264, "none of the product's: what did not get through to one process was not sent again"),
+    (
+        WORKLOADS,
+        951035,
+        "an elastic job ran on two clusters: its Workload was deleted, and the next one has another name",
+    ),
+    (
+        WORKLOADS,
+        951116,
+        "an elastic job ran on two clusters: its copy, which could not be seen, was bound to a replaced slice",
+    ),
+    (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
     (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),
     (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.multikueue.observations import JobObserved
+from controlplane.kube.kinds import WORKLOADS
 from tests.multikueue.scene import JOB, JOB_STREAM, NS, WL, Scene
-from tests.multikueue.sliced import NEW, NEXT, REPLACED, SMALL, cloned, job_gone, small, waiting
+from tests.multikueue.sliced import LARGE, NEW, NEXT, REPLACED, RUNS, SMALL, cloned, job_gone, small, waiting
 
 
 def replaced() -> Scene:
@@ -110,3 +111,58 @@ def test_it_is_left_there_where_the_next_slice_is_known() -> None:
     scene.on(WL).decide()
     scene.decide()
     assert scene.clone("a", REPLACED, size=SMALL).names() == []
+
+
+def test_one_is_queued_again_whose_successor_was_lost_together_with_the_job() -> None:
+    """A worker has replaced it by a slice that a backup of the management cluster lost, so that the job went with that one's
+    copy. The slice before it is here, and is over."""
+    scene = cloned().clone("a", REPLACED)
+    scene.on(WL).remote_job_gone("a").clone_gone("a")
+    assert scene.on(NEXT).names() == ["Removal Workload a"]
+    assert scene.clone_gone("a").names() == ["Clone a"]
+
+
+# --- a slice whose Workload somebody deleted --------------------------------------------------------------------------
+
+
+def taken_away() -> Scene:
+    """A slice ran on `a`, which is away; somebody deletes its Workload, and Kueue makes one of another name for the job."""
+    scene = small().lose("a").gone()
+    assert scene.names() == []
+    return scene.on(NEXT).workload({"QuotaReserved": True}, **(NEW | {"replaces": ""}))
+
+
+def test_the_next_one_waits_until_it_is_known_that_the_job_runs_no_more() -> None:
+    scene = taken_away()
+    assert scene.names() == []
+    assert scene.tick(minutes=14).names() == []
+    scene.connect("a")
+    assert scene.names() == [], "it does not follow what is being removed"
+    assert scene.on(WL).names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.on(WL).names() == ["Removal Workload a"]
+    scene.clone_gone("a")
+    assert scene.on(NEXT).names() == ["Nomination", "Clone a", "Clone b"]
+
+
+def test_the_next_one_is_looked_at_when_the_last_copy_goes() -> None:
+    scene = taken_away().connect("a").on(WL)
+    scene.names()
+    scene.remote_job_gone("a").names()
+    scene.fleet.take_dirty()
+    scene.clone_gone("a")
+    assert any(NEXT in stream for stream in scene.fleet.take_dirty())
+
+
+def test_after_the_grace_it_goes_elsewhere() -> None:
+    assert taken_away().tick(minutes=15).names() == ["Nomination", "Clone b"]
+
+
+def test_a_job_that_cannot_be_seen_holds_the_next_slice_though_its_copy_says_replaced() -> None:
+    """The log went back, jobs of the worker may not be read, and its Kueue has replaced the slice that the job is bound to."""
+    scene = Scene("a", "b").job(suspended=False, size=LARGE, inactive=False)
+    scene.workload({**RUNS, **REPLACED}, cluster_name="a", elastic=True, size=SMALL)
+    scene.clone("a", {**RUNS, **REPLACED}, size=SMALL, bound_to="there")
+    scene.connect("a", kinds=(WORKLOADS,))
+    scene.on(NEXT).workload({"QuotaReserved": True}, **NEW)
+    assert scene.names() == []

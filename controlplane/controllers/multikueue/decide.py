@@ -194,7 +194,7 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
     ):
         return
     if handed_over(pass_, local):
-        # The slice that is to take its place may be lost, to a backup say; the end of the job is told all the same.
+        # The slice that is to take its place may be lost; the end of the job is told all the same.
         late_status(pass_, local)
         return
     # A copy that finished counts, even if the Workload was evicted meanwhile: it is not run again.

@@ -41,9 +41,12 @@ def refuses(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> 
 
 
 def handed_over(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
-    """Whether a worker's Kueue has replaced this slice already, and that of the management cluster is about to."""
+    """Whether a worker's Kueue has replaced this slice already, and that of the management cluster is about to. If the one that took
+    its place is lost, to a backup say, that is so while the job is there or may run under its name.
+    """
     remote = pass_.state.remote(local.cluster_name)
-    return local.sliced and remote.finished is not None and remote.finished.reason == SLICE_REPLACED
+    replaced = local.sliced and remote.finished is not None and remote.finished.reason == SLICE_REPLACED
+    return replaced and (remote.job is not None or bool(_heirs(pass_)) or pass_.must_wait())
 
 
 def seat(pass_: WorkloadPass, local: WorkloadObserved) -> str:

@@ -227,7 +227,7 @@ class WorkloadIndex(SharedJobs):
         if isinstance(recorded.event, (observations.WorkloadObserved, observations.WorkloadGone)):
             self._depend(stream, before, state)
             state = self._shown(stream, before, state)
-        self._keep(stream, self._at_rest(stream, state))
+        self._keep(stream, state)
         if stream not in self.workloads:
             self.names.gone(recorded, state)
         self._enqueue(stream)
@@ -236,7 +236,7 @@ class WorkloadIndex(SharedJobs):
         self._wake_components(before, state)
         for other in self.history.fold(recorded, before, state, self.workloads):
             self._enqueue(other)
-        if is_slice(state):
+        if is_slice(state) or state.left is not None:
             for other in sorted(self._siblings(state)):
                 self._enqueue(other)
 
@@ -275,7 +275,7 @@ class WorkloadIndex(SharedJobs):
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
             shown = fold_job(self.workloads[dependent], before, after)
-            self._keep(dependent, self._at_rest(dependent, shown))
+            self._keep(dependent, shown)
             self._enqueue(dependent)
         self._fold_group(stream, before, after, own)
 

@@ -77,9 +77,7 @@ def fold_left_behind(before: WorkloadState, after: WorkloadState, cluster: str, 
     """Return the state after a copy was seen to be gone on a cluster where jobs of its kind cannot be seen: the one that
     it was bound to may still run there.
     """
-    clone = before.remote(cluster).clone
-    if clone is None or not clone.bound_to or clone.is_true("Finished") or after.remote(cluster).clone is not None:
-        return after
-    if before.remote(cluster).job is not None:
+    remote = before.remote(cluster)
+    if not remote.binds or remote.job is not None or after.remote(cluster).clone is not None:
         return after
     return _replace(after, unsure={**after.unsure, cluster: kind})

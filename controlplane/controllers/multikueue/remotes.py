@@ -14,6 +14,7 @@ from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import RemovalDecided, WorkloadWrite
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
+from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.log.event import Recorded
 
 _replace = msgspec.structs.replace
@@ -43,6 +44,13 @@ class Remote(msgspec.Struct, frozen=True):
         """The true Finished condition of the clone."""
         condition = self.clone.condition("Finished") if self.clone is not None else None
         return condition if condition is not None and condition.status == "True" else None
+
+    @property
+    def binds(self) -> bool:
+        """Whether a job is bound to the clone that it did not outlast: one runs on whose slice was replaced by another."""
+        finished = self.finished
+        over = finished is not None and finished.reason != SLICE_REPLACED
+        return self.clone is not None and self.clone.bound_to != "" and not over
 
 
 def remote_after(

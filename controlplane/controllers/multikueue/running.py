@@ -44,8 +44,10 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     if found is None:
         return False
     cluster, condition = found
-    # Its slice was replaced on the worker, and here is no other: the management cluster was put back to before there was one.
-    alone = condition.reason == SLICE_REPLACED and all(other.local is None for other in pass_.context.slices)
+    # Its slice was replaced on the worker, and here is none that did so: the management cluster was put back to before there
+    # was one.
+    heirs = (other.local for other in pass_.context.slices if other.local is not None)
+    alone = condition.reason == SLICE_REPLACED and all(local.is_true("Finished") for local in heirs)
     unfinished = alone or condition.reason in ("OutOfSync", "OwnerNotFound")
     # It is no result. Queued again, the Workload does not wait for such a copy that nobody can remove now.
     unseen = check.state != "Ready" and not pass_.context.in_view(cluster)

@@ -95,6 +95,7 @@ class SharedJobs(ExistingObjects):
         return self.dependents(self.stream_of_job(state))
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
+        state = self._at_rest(stream, state)
         if state.settled:
             self.workloads.pop(stream, None)
             self._depend(stream, state, None)
@@ -111,8 +112,9 @@ class SharedJobs(ExistingObjects):
             self._unsure.discard(stream)
 
     def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
-        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours."""
-        if state.left is None:
+        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours. Until
+        nothing of it is on a cluster the job's next Workload has to know: that of an elastic job has another name."""
+        if state.left is None or (state.local is None and (state.remotes or state.effects or state.unsure)):
             return state
         job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
         ours = job is not None and job.managed_by == self.policy.controller_name

@@ -15,10 +15,13 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
 def held_elsewhere(pass_: WorkloadPass) -> Mapping[str, RemoteJobObserved]:
-    """Return the job's copies that run under the names of other slices, by cluster."""
+    """Return the job's copies that run under the names of other slices, by cluster; not of those that are gone and that none
+    replaced, which are being removed.
+    """
     found: dict[str, RemoteJobObserved] = {}
     for other in pass_.context.slices:
-        found.update({cluster: remote.job for cluster, remote in other.remotes.items() if remote.job is not None})
+        if other.left is None:
+            found.update({cluster: remote.job for cluster, remote in other.remotes.items() if remote.job is not None})
     return found
 
 

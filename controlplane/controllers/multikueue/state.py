@@ -33,15 +33,15 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is evicted.
     `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it, `refused` the clusters
-    that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the status that was last written to the user's
-    job, as it was on the worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back with a copy
-    of it, and when; `judged`: the verdict on each. `unsure`: where the job may have been created although the attempt ended before that
-    was seen, and its kind, and `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended,
-    and its status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a slice, until
-    another one took its place; `left`: the job of one that is gone, while its status says that it runs. `relayed_members`: what was
-    last written to the pods of a group beside the first, by name. `opening`: where a preemption gate is being opened, or was without
-    anybody seeing it yet, and since when. `positions`: where in the log it came to be as it is
-    (`controlplane.controllers.multikueue.facets`)."""
+    that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the status that was last written to the
+    user's job, as it was on the worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back
+    with a copy of it, and when; `judged`: the verdict on each. `unsure`: where the job may have been created although the attempt
+    ended before that was seen, and its kind, and `unsure_at` since when the last of them is; `ended`: where a copy of the job was
+    seen that had ended, and its status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which
+    this was a slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or a
+    cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by name. `opening`:
+    where a preemption gate is being opened, or was without anybody seeing it yet, and since when. `positions`: where in the log it
+    came to be as it is (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -123,7 +123,7 @@ def _folded(state: WorkloadState, recorded: Recorded) -> WorkloadState:
         case observations.WorkloadGone():
             if state.local is not None and state.local.uid != event.uid:
                 return state
-            left = state.local.owner if state.local is not None and not state.local.sliced else None
+            left = state.local.owner if state.local is not None and state.slice_of is None else None
             return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
         case (
             observations.CloneObserved()

@@ -58,8 +58,7 @@ def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) 
     there (the log went back to before it knew of the job), or was when the copy went, or its creation was under way.
     """
     remote = state.remote(cluster)
-    bound = remote.clone is not None and remote.clone.bound_to != "" and not remote.clone.is_true("Finished")
-    return (bound or cluster in state.unsure) and remote.job is None and not context.available(cluster)
+    return (remote.binds or cluster in state.unsure) and remote.job is None and not context.available(cluster)
 
 
 def unshown(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:

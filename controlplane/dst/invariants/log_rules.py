@@ -23,6 +23,7 @@ REASON, CAUSE = "every decision has a reason", "every decision has a cause"
 ONE_TARGET, ONE_WRITE = "every write has one target", "one open write to a target"
 PAUSE = "a refused write waits"
 _SHORTEST_PAUSE = timedelta(seconds=0.9)
+_FIRST_PAUSE = timedelta(seconds=1.0)
 
 
 class EventMeanings(NamedTuple):
@@ -112,7 +113,8 @@ class LogRules:
         before = self._failed.get(key)
         if event.failures > 1 and before is not None and recorded.recorded_at - before < _SHORTEST_PAUSE:
             self._trace.violate(PAUSE, f"{event.action} to {event.target}, {event.failures} times")
-        self._failed[key] = recorded.recorded_at
+        # It may be recorded later, when the database answers again: the pause has begun all the same.
+        self._failed[key] = min(recorded.recorded_at, event.retry_at - _FIRST_PAUSE)
 
 
 def meanings_of(manifests: Sequence[Manifest], replaces: tuple[type[Event], ...] = ()) -> EventMeanings:
