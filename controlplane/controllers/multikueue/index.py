@@ -33,15 +33,13 @@ from controlplane.controllers.multikueue.core_writes import CoreWrites
 from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
-from controlplane.controllers.multikueue.existing import is_slice
 from controlplane.controllers.multikueue.facets import of_workload
-from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_member
+from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_listed, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
 from controlplane.controllers.multikueue.state import (
     WorkloadState,
     fold,
-    fold_listed,
     fold_return,
     without_write,
 )
@@ -236,9 +234,7 @@ class WorkloadIndex(SharedJobs):
         self._wake_components(before, state)
         for other in self.history.fold(recorded, before, state, self.workloads):
             self._enqueue(other)
-        if is_slice(state) or state.left is not None:
-            for other in sorted(self._siblings(state)):
-                self._enqueue(other)
+        self._wake_slices(state)
 
     def after(self, before: WorkloadState, recorded: Recorded) -> WorkloadState:
         """Return the state of a Workload after one more event of its stream; nothing is kept."""

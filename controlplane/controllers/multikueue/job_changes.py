@@ -1,9 +1,11 @@
 """Folds into a Workload what is on other streams than its own: changes of the user's job, and a copy that went over to
-another slice.
+another slice, and kinds that were listed on a cluster.
 
 In: a Workload's state, the job before and after. Out: the state with what that settles of its open writes."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import msgspec
 
@@ -81,3 +83,10 @@ def fold_left_behind(before: WorkloadState, after: WorkloadState, cluster: str, 
     if not remote.binds or remote.job is not None or after.remote(cluster).clone is not None:
         return after
     return _replace(after, unsure={**after.unsure, cluster: kind})
+
+
+def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> WorkloadState:
+    """Return the state after kinds of jobs were listed on a cluster: what was not seen there now was never created."""
+    if state.unsure.get(cluster) not in kinds:
+        return state
+    return _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})

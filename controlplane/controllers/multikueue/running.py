@@ -44,11 +44,7 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
     if found is None:
         return False
     cluster, condition = found
-    # Its slice was replaced on the worker, and here is none that did so: the management cluster was put back to before there
-    # was one.
-    heirs = (other.local for other in pass_.context.slices if other.local is not None)
-    alone = condition.reason == SLICE_REPLACED and all(local.is_true("Finished") for local in heirs)
-    unfinished = alone or condition.reason in ("OutOfSync", "OwnerNotFound")
+    unfinished = condition.reason in ("OutOfSync", "OwnerNotFound") or _replaced_by_none(pass_, condition)
     # It is no result. Queued again, the Workload does not wait for such a copy that nobody can remove now.
     unseen = check.state != "Ready" and not pass_.context.in_view(cluster)
     if unfinished and (local.is_true("Evicted") or unseen):
@@ -69,6 +65,14 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
             )
         )
     return True
+
+
+def _replaced_by_none(pass_: WorkloadPass, condition: Condition) -> bool:
+    """Whether a slice was replaced on the worker, and here is none that did so: the management cluster was put back to before
+    there was one.
+    """
+    others = (other.local for other in pass_.context.slices if other.local is not None)
+    return condition.reason == SLICE_REPLACED and all(local.is_true("Finished") for local in others)
 
 
 def _core_finishes(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, cluster: str) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.components import standing
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
-from controlplane.controllers.multikueue.existing import ExistingObjects
+from controlplane.controllers.multikueue.existing import ExistingObjects, is_slice
 from controlplane.controllers.multikueue.job_changes import fold_moved
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
 from controlplane.controllers.multikueue.state import WorkloadState, fold_remote, fold_unreadable
@@ -114,16 +114,19 @@ class SharedJobs(ExistingObjects):
     def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
         """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours. Until
         nothing of it is on a cluster the job's next Workload has to know: that of an elastic job has another name."""
-        if state.left is None or (state.local is None and (state.remotes or state.effects or state.unsure)):
-            return state
-        job, adapter = self.job_of(state), self.policy.adapters.get(state.left.gvk)
-        ours = job is not None and job.managed_by == self.policy.controller_name
-        delegated = ours and adapter is not None and adapter.delegates and adapter.relays
-        if state.local is None and delegated and job and not (job.inactive or job.deleting or job.finished):
+        if state.left is None or (state.local is None and (state.on_clusters or self._says_that_it_runs(state))):
             return state
         after = msgspec.structs.replace(state, left=None)
         self._depend(stream, state, after)
         return after
+
+    def _says_that_it_runs(self, state: WorkloadState) -> bool:
+        """Whether the status of the job of a Workload, which runs on workers alone, says that it runs."""
+        job = self.job_of(state)
+        adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
+        if job is None or adapter is None or job.managed_by != self.policy.controller_name:
+            return False
+        return adapter.delegates and adapter.relays and not (job.inactive or job.deleting or job.finished)
 
     def _over(self, stream: str, rested: set[str]) -> None:
         """Remember what the end of a Workload rests on, while something else is known by the Workload's own events."""
@@ -178,6 +181,12 @@ class SharedJobs(ExistingObjects):
             if other in self.workloads:
                 self._took_from.setdefault(other, set()).add(recorded.stream)
                 self._keep(other, fold_remote(self.workloads[other], event, recorded))
+                self._enqueue(other)
+
+    def _wake_slices(self, state: WorkloadState) -> None:
+        """Have the other Workloads of an elastic job looked at, also after one that is gone without another in its place."""
+        if is_slice(state) or state.left is not None:
+            for other in sorted(self._siblings(state)):
                 self._enqueue(other)
 
     def _wake_components(self, before: WorkloadState | None, after: WorkloadState) -> None:

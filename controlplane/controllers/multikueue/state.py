@@ -6,7 +6,7 @@ server refused it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -80,7 +80,12 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it: no object anywhere, no open write."""
-        return not (self.local or self.left or self.remotes or self.effects or self.unsure)
+        return not (self.local or self.left or self.on_clusters)
+
+    @property
+    def on_clusters(self) -> bool:
+        """Whether something of it is on a cluster, or may be."""
+        return bool(self.remotes or self.effects or self.unsure)
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
@@ -173,13 +178,6 @@ def fold_unreadable(state: WorkloadState, cluster: str, seen: observations.Obser
     else:
         return state
     return _replace(closed(state, target), remotes={**state.remotes, cluster: remote})
-
-
-def fold_listed(state: WorkloadState, cluster: str, kinds: Collection[str]) -> WorkloadState:
-    """Return the state after kinds of jobs were listed on a cluster: what was not seen there now was never created."""
-    if state.unsure.get(cluster) not in kinds:
-        return state
-    return _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
 
 
 def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:

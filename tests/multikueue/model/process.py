@@ -25,7 +25,8 @@ from controlplane.controllers.multikueue.events import (
     WorkloadDecision,
 )
 from controlplane.controllers.multikueue.existing import is_slice
-from controlplane.controllers.multikueue.state import WorkloadState, fold_listed, fold_return
+from controlplane.controllers.multikueue.job_changes import fold_listed
+from controlplane.controllers.multikueue.state import WorkloadState, fold_return
 from controlplane.controllers.multikueue.unobserved_jobs import rests_on
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.kube.requests import Obsolete
