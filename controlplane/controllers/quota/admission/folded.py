@@ -112,14 +112,17 @@ class FoldedAdmission:
         return local.cluster_queue if local is not None else ""
 
     def put(self, recorded: Recorded, state: WorkloadState) -> None:
-        """Tell the engine of a Workload as it was seen."""
-        if state.observed is not None:
-            self.changed(recorded, lambda now: self._put_workload(state, now))
-
-    def _put_workload(self, state: WorkloadState, now: float) -> None:
+        """Tell the engine of a Workload as it was seen. One that waits, and counts as it did, changes nothing of what was said: it
+        may have been said in turns, and be told by its conditions in turns.
+        """
+        if state.observed is None:
+            return
         found = self.counted(state)
+        pending = self.engine.queues.of(found)
+        known = pending.find(found.key) if pending is not None else None
+        same = known is not None and known.workload == found
         self.devices.note(found)
-        self.engine.put_workload(found, now)
+        self.changed(recorded, lambda now: self.engine.put_workload(found, now), said_otherwise=not same)
 
     def counted(self, state: WorkloadState) -> Workload:
         """Return a Workload as it counts, with what its namespace, its RuntimeClasses and its devices make of what it asks for."""
@@ -162,9 +165,11 @@ class FoldedAdmission:
             )
         return ranges
 
-    def changed(self, recorded: Recorded, change: Callable[[float], None]) -> None:
-        """Change the engine by something that came from outside: whoever waits may be tried again."""
+    def changed(self, recorded: Recorded, change: Callable[[float], None], *, said_otherwise: bool = True) -> None:
+        """Change the engine by something that came from outside: whoever waits may be tried again. `said_otherwise`: what was said
+        of them may not hold any more."""
         change(recorded.recorded_at.timestamp())
         self.moved = recorded.position
-        self.cycles.clear()
+        if said_otherwise:
+            self.cycles.clear()
         self._dirty[CYCLE] = None
