@@ -14,7 +14,7 @@ from controlplane.kube.requests import timestamp
 from controlplane.log.event import NewEvent
 from controlplane.runtime.controller import WriteRefusal
 from tests.quota.admission.checks import CHECK, answer, checked
-from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.scene import NS, Scene, quota
 
 LOWER = {"withinClusterQueue": "LowerPriority"}
 
@@ -80,6 +80,34 @@ def test_a_pass_with_nothing_to_do_writes_nothing() -> None:
     scene.settle()
     scene.pass_time(3600)
     assert len(scene.log) == before
+
+
+def test_one_that_is_tried_from_another_flavor_each_time_comes_to_rest() -> None:
+    """The head of a StrictFIFO queue is tried at once again, its first pod set in the next flavor, so that what is missing is
+    another thing each time. Kueue goes round; here each is said once."""
+    scene = Scene()
+    scene.put(kinds.RESOURCE_FLAVORS, "spot", spec={})
+    groups = quota("2")
+    groups["flavors"] += quota("2", "spot")["flavors"]
+    scene.queue("q", queueingStrategy="StrictFIFO", resourceGroups=[groups])
+    for name in ("stays", "goes", "stays-in-spot"):
+        scene.workload(name, "q", "1")
+        scene.settle()
+    scene.finish("goes")
+    scene.settle()
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    pod_sets = [
+        {"name": name, "count": count, "template": {"spec": {"containers": containers}}}
+        for name, count in (("driver", 1), ("workers", 2))
+    ]
+    scene.workload("roles", "q", podSets=pod_sets)
+    scene.settle()
+    scene.pass_time(2)  # counts are written once a second
+    before = len(scene.log)
+    scene.pass_time(60)
+    assert len(scene.log) == before
+    waits = scene.condition("roles", "QuotaReserved")
+    assert waits["status"] == "False" and "pod set workers" in waits["message"]
 
 
 def test_strict_fifo_waits_for_the_first_and_best_effort_does_not() -> None:
