@@ -196,7 +196,11 @@ def _options(
         if not short or unplaced or any(one.never for one in shortages):
             yield FlavorOption(name, "", shortages, unplaced=unplaced, never_placed=never_placed)
             continue
-        targets = preemptor(state, now, []).targets(Need(info, queue, usage, short))
+        fair = state.settings.fair_sharing
+        allowed = all(
+            queue.may_preempt_for((name, resource), requests[resource], fair_sharing=fair) for _, resource in short
+        )
+        targets = preemptor(state, now, []).targets(Need(info, queue, usage, short)) if allowed else []
         preemptible = tuple(sorted(target.info.key for target in targets))
         would_end = _would_end(queue, info, usage, short)
         yield FlavorOption(name, "", shortages, preemptible, would_end, unplaced, never_placed)
