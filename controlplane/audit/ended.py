@@ -11,9 +11,8 @@ from datetime import timedelta
 
 import msgspec
 
-from controlplane.audit.admitted_here import admitted_here, proof
 from controlplane.audit.case import STAMP, Case, result_of, taken_back
-from controlplane.audit.runs_seen import JobRun, overlaps, runs, times
+from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
@@ -55,7 +54,7 @@ def statements(case: Case) -> list[Statement]:
     assert isinstance(seen, WorkloadObserved)
     end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
-    here = [] if found else admitted_here(case.events, case.stream, begin.position)
+    here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
     found_statements = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)]
     found_statements.sort(key=lambda statement: statement.events[0].position)
     if here:
@@ -212,7 +211,7 @@ def _here(times_here: list[JobRun], end: Recorded) -> Iterator[Statement]:
             f"it was admitted on the management cluster from {time.began.recorded_at:{STAMP}} for {_duration(lasted)}"
         )
         yield Statement(
-            about="Ran", text=text, events=proof([time]), cluster=MANAGEMENT, seconds=lasted.total_seconds()
+            about="Ran", text=text, events=bounds_of([time]), cluster=MANAGEMENT, seconds=lasted.total_seconds()
         )
 
 
@@ -220,7 +219,7 @@ def _in_all_here(times_here: list[JobRun], begin: Recorded, end: Recorded) -> It
     """Tell for how long it was queued and admitted in all; its pods are not recorded."""
     queued, admitted, _ = times(times_here, begin.recorded_at, end.recorded_at)
     text = f"in all it was queued for {_duration(queued)} and admitted for {_duration(admitted)}, in which its job could run"
-    yield Statement(about="Times", text=text, events=proof(times_here), seconds=(queued + admitted).total_seconds())
+    yield Statement(about="Times", text=text, events=bounds_of(times_here), seconds=(queued + admitted).total_seconds())
     yield Statement(about="AtOnce", text="it was never offered to a worker", events=[begin], seconds=0.0)
 
 

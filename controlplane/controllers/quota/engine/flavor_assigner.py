@@ -19,7 +19,7 @@ from controlplane.controllers.quota.engine.amounts import (
     summed,
 )
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
-from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
+from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits, may_preempt_for
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info, PodSetRequests, Progress
 from controlplane.controllers.quota.engine.model import PODS, PodSet, ResourceFlavor, ResourceGroup
@@ -190,7 +190,7 @@ class FlavorAssigner:
         if wanted <= available:
             return Granular(Possibility.FIT, borrowing), "", ""
         told = reasons.unused_missing(resource, flavor, sub(wanted, available), self.in_bytes)
-        if queue.may_preempt_for(place, wanted, fair_sharing=self._fair_sharing):
+        if may_preempt_for(queue, place, wanted, fair_sharing=self._fair_sharing):
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""
         return Granular(Possibility.NO_FIT, borrowing), told, reasons.WAITING_FOR_QUOTA

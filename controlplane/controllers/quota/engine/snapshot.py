@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controlplane.controllers.quota.engine.amounts import FlavorResource
-from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import (
-    NEVER,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -50,19 +47,6 @@ class QueueNode(QuotaNode):
     def path(self) -> str:
         """Return the names from the root Cohort to the ClusterQueue."""
         return "/" + "/".join([*reversed([cohort.name for cohort in self.ancestors()]), self.name])
-
-    def may_preempt_for(self, place: FlavorResource, amount: int, *, fair_sharing: bool) -> bool:
-        """Return whether anybody may be preempted so that an amount more fits: within the nominal quota, where a smaller subtree
-        than the whole tree fits it, or where the ClusterQueue preempts while it borrows (fitsResourceQuota of Kueue's
-        pkg/scheduler/flavorassigner/flavorassigner.go).
-        """
-        preemption = self.spec.preemption
-        while_borrowing = preemption.borrow_within_cohort != NEVER or (
-            fair_sharing and preemption.reclaim_within_cohort != NEVER
-        )
-        return (
-            self.quota(place).nominal >= amount or while_borrowing or lowest_subtree_that_fits(self, place, amount)[1]
-        )
 
 
 @dataclass(slots=True)
