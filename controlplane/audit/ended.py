@@ -12,8 +12,9 @@ from datetime import timedelta
 import msgspec
 
 from controlplane.audit.case import STAMP, Case, result_of, taken_back
-from controlplane.audit.runs_seen import JobRun, overlaps, runs, times
+from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
+    MANAGEMENT,
     ClusterConnected,
     ClusterConnectFailed,
     ClusterDisconnected,
@@ -53,8 +54,11 @@ def statements(case: Case) -> list[Statement]:
     assert isinstance(seen, WorkloadObserved)
     end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
-    found_statements = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found)]
+    here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
+    found_statements = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)]
     found_statements.sort(key=lambda statement: statement.events[0].position)
+    if here:
+        return [*found_statements, *_in_all_here(here, begin, end)]
     return [*found_statements, _times(found, begin, end), *_at_once(found, begin, end)]
 
 
@@ -197,6 +201,26 @@ def _ran(case: Case, found: list[JobRun]) -> Iterator[Statement]:
         )
         proof = [run.began, *([run.ended] if run.ended is not None else [])]
         yield Statement(about="Ran", text=text, events=proof, cluster=run.cluster, seconds=lasted.total_seconds())
+
+
+def _here(times_here: list[JobRun], end: Recorded) -> Iterator[Statement]:
+    """Tell of each time in which it was admitted without being dispatched."""
+    for time in times_here:
+        lasted = time.until(end.recorded_at) - time.began.recorded_at
+        text = (
+            f"it was admitted on the management cluster from {time.began.recorded_at:{STAMP}} for {_duration(lasted)}"
+        )
+        yield Statement(
+            about="Ran", text=text, events=bounds_of([time]), cluster=MANAGEMENT, seconds=lasted.total_seconds()
+        )
+
+
+def _in_all_here(times_here: list[JobRun], begin: Recorded, end: Recorded) -> Iterator[Statement]:
+    """Tell for how long it was queued and admitted in all; its pods are not recorded."""
+    queued, admitted, _ = times(times_here, begin.recorded_at, end.recorded_at)
+    text = f"in all it was queued for {_duration(queued)} and admitted for {_duration(admitted)}, in which its job could run"
+    yield Statement(about="Times", text=text, events=bounds_of(times_here), seconds=(queued + admitted).total_seconds())
+    yield Statement(about="AtOnce", text="it was never offered to a worker", events=[begin], seconds=0.0)
 
 
 def _ending(run: JobRun, source: str) -> str:

@@ -100,7 +100,11 @@ def _pending(case: Case) -> Answer:
     taken, quota = taken_back(case), said_of_quota(case)
     if taken is not None:
         return f"It waits for quota again{quota}: {taken[0]}.", [*taken[1], waits_since(case)]
-    return f"It waits for quota on the management cluster{quota}.", [waits_since(case)]
+    checks = case.state.local.checks if case.state.local is not None else ()
+    found = [f"{one.name} is Rejected: {one.message}".rstrip(" .:") for one in checks if one.state == "Rejected"]
+    refused = " ".join(f"Its admission check {one}." for one in found)
+    said_so = [_says(case, "Rejected")] if refused else []
+    return f"It waits for quota on the management cluster{quota}. {refused}".rstrip(), [waits_since(case), *said_so]
 
 
 def _inactive(case: Case) -> Answer:

@@ -19,6 +19,8 @@ from controlplane.runtime.explanation import Explanation, Standing, last
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
 _OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)
+_LABEL = "the label kueue.x-k8s.io/queue-name"
+_OF_OTHERS = "Where multikueue.recordedWorkloads is own, those of queues that lead to another service are not recorded."
 _SEEN = (JobObserved, JobGone, *_OF_THE_FRAMEWORK)
 
 
@@ -34,8 +36,10 @@ def without_workload(events: Sequence[Recorded]) -> Explanation:
     told = last(events, JobNoticeDecided, JobWriteFailed)
     if told is not None and seen is not None and told.position > seen.position:
         return Explanation(stands, f"The job has no Workload: {_said(told)}.", [seen, told])
-    who = "this service" if seen is not None and isinstance(seen.event, _OURS) else "Kueue"
-    text = f"The job has no Workload: {who} makes one for a job with the label kueue.x-k8s.io/queue-name."
+    if seen is not None and isinstance(seen.event, _OURS):
+        text = f"The job has no Workload: this service makes one for a job with {_LABEL}."
+        return Explanation(stands, text, [seen])
+    text = f"The job has no Workload that was seen: Kueue makes one for a job with {_LABEL}. {_OF_OTHERS}"
     return Explanation(stands, text, [seen] if seen is not None else [])
 
 

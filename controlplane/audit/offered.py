@@ -29,7 +29,7 @@ from controlplane.controllers.scheduling.events import (
     PendingPodObserved,
     SchedulingFailed,
 )
-from controlplane.controllers.scheduling.explain import nodes_sentence
+from controlplane.controllers.scheduling.explain import UNTRIED, nodes_sentence
 from controlplane.controllers.scheduling.helps import helped_by
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
@@ -167,7 +167,7 @@ def _without_node(state: TargetState, seen: CandidateObserved, events: Sequence[
     return (
         "Pending",
         "its turn",
-        "Its pod is there; no cycle has looked for a node for it yet.",
+        f"Its pod is there; no cycle has looked for a node for it yet. {UNTRIED}",
         (CandidatePodObserved,),
     )
 

@@ -9,8 +9,11 @@ from typing import Any, LiteralString
 
 from controlplane.audit.past import GROUPS
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
-from controlplane.controllers.quota.admission.observe import stream_of
+from controlplane.controllers.quota.admission.events import (
+    AdmissionClusterQueueObserved,
+    AdmissionInputRefused,
+)
+from controlplane.controllers.quota.admission.observe import refusals_of, stream_of
 from controlplane.kube import kinds
 
 
@@ -29,6 +32,16 @@ def active_of(seen: AdmissionClusterQueueObserved | None) -> str:
     if found is None:
         return ""
     return f"{found.get('status')} ({found.get('reason')}: {str(found.get('message') or '').rstrip('.')})"
+
+
+def _absent(reader: LogReader, name: str) -> str:
+    """Return why admission knows no ClusterQueue of a name, "" where it knows none at all: it does not decide there."""
+    streams = [refusals_of(kinds.CLUSTER_QUEUES, "", name), stream_of(kinds.CLUSTER_QUEUES, "", name)]
+    newest = next(iter(reader.events(Filter(streams=streams), limit=1, newest=True)), None)
+    if newest is not None and isinstance(newest.event, AdmissionInputRefused):
+        return f"cannot be read: {newest.event.error}"
+    decides = next(iter(reader.events(Filter(types=["AdmissionClusterQueueObserved"]), limit=1)), None)
+    return "does not exist" if decides is not None else ""
 
 
 def quota_of(seen: AdmissionClusterQueueObserved | None) -> list[dict[str, Any]]:
@@ -69,10 +82,12 @@ def cluster_queues_of(reader: LogReader, local: Sequence[Mapping[str, Any]]) -> 
     `past.queues_at` has them, and where this service decides on quota what admission saw of it last."""
     named = {one["cluster_queue"] for one in local if one["cluster_queue"]}
     there = {str(row["name"]) for row in reader.rows(_THERE)}
-    return [
-        _listed(name, cluster_queue_at(reader, name), [one for one in local if one["cluster_queue"] == name])
-        for name in sorted(named | there)
-    ]
+    listed = []
+    for name in sorted(named | there):
+        seen = cluster_queue_at(reader, name)
+        row = _listed(name, seen, [one for one in local if one["cluster_queue"] == name])
+        listed.append(row if seen is not None else {**row, "active": _absent(reader, name)})
+    return listed
 
 
 # Of a name the newest of what MultiKueue and admission saw, each in a stream of its own.

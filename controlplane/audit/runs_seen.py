@@ -13,12 +13,13 @@ from itertools import combinations
 import msgspec
 
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.events import NominationDecided
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.multikueue.observations import RemoteJobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.observations import RemoteJobObserved, WorkloadGone, WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
 from controlplane.kube.kinds import WORKLOADS
-from controlplane.log.event import Recorded
+from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.log.folding import Folding
 from controlplane.values import Value
 
@@ -174,3 +175,36 @@ def _covered(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime,
 
 def _length(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
     return sum((until - began for began, until in spans), timedelta())
+
+
+def admitted_here(events: Iterable[Recorded], stream: str, since: int, cluster: str) -> list[JobRun]:
+    """Return the times in which the Workload of a stream was admitted without being dispatched, from a position on, as runs on
+    `cluster`, the management cluster; none if it was ever offered to a worker. Whether pods ran meanwhile is not recorded.
+    """
+    found: list[JobRun] = []
+    for recorded in events:
+        event = recorded.event
+        if recorded.stream != stream or recorded.position < since:
+            continue
+        if isinstance(event, NominationDecided):
+            return []
+        if not isinstance(event, WorkloadObserved | WorkloadGone):
+            continue
+        if _admitted(event):
+            if not found or found[-1].ended is not None:
+                found.append(JobRun(cluster=cluster, uid="", seen=True, began=recorded))
+        elif found and found[-1].ended is None:
+            found[-1] = JobRun(cluster=cluster, uid="", seen=True, began=found[-1].began, ended=recorded)
+    return found
+
+
+def _admitted(event: Event | Unknown) -> bool:
+    if not isinstance(event, WorkloadObserved) or event.cluster_name or event.is_true("Finished"):
+        return False
+    return event.is_true("Admitted") and not event.is_true("Evicted")
+
+
+def bounds_of(times: Sequence[JobRun]) -> list[Recorded]:
+    """Return the events that began and ended these times, in order, each once."""
+    unique = {one.position: one for time in times for one in (time.began, time.ended) if one is not None}
+    return [unique[at] for at in sorted(unique)]

@@ -43,6 +43,8 @@ def quota_of(queue: str, message: str) -> str:
     if found := _UNUSABLE.match(message):
         what, wrong = found.groups()
         return f"{what}, which does not exist" if wrong == "doesn't exist" else f"{what} to be active"
+    if message.split() == _NAMES_NONE:
+        return f"LocalQueue {queue} to name a ClusterQueue"
     if _OTHER_NAMESPACE in message:
         return (
             f"the ClusterQueue of {queue} to take its namespace" if queue else "a ClusterQueue that takes its namespace"
@@ -51,6 +53,7 @@ def quota_of(queue: str, message: str) -> str:
 
 
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
+_NAMES_NONE = ["ClusterQueue", "doesn't", "exist"]  # the LocalQueue has no spec.clusterQueue
 _UNUSABLE = re.compile(r"((?:LocalQueue|ClusterQueue) \S+) (doesn't exist|is inactive)\.?$")
 # Kueue, pkg/controller/core/workload_controller.go, reconcileOnLocalQueueActiveState and its neighbours.
 

@@ -16,7 +16,7 @@ from controlplane.audit.shown import clock, place
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.following import ChangedRows, document, follow, refuse_order, watch_option
 from controlplane.cli.frame import CommandGroup
-from controlplane.cli.history import is_empty, open_reader, policy_in_force, stamp
+from controlplane.cli.history import is_empty, log_option, open_reader, policy_in_force, stamp
 from controlplane.cli.options import Options, listing, names_of, selected
 from controlplane.cli.output import dump, in_order, line, table
 
@@ -35,6 +35,7 @@ WIDE = ("message",)
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only those with these labels: env=prod,region in (eu,us).")
+@log_option
 @watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_context

@@ -273,7 +273,8 @@ def find_story(reader: LogReader, text: str) -> Found:
     from controlplane.audit.leading import known_until
 
     said = f"there is no Workload or job {namespace}/{name} in the log {reader.log}{hint}"
-    raise CommandFailure(said + known_until(reader), Exit.NOT_FOUND)
+    until = known_until(reader)
+    raise CommandFailure(said + (until.removeprefix(".") if said.endswith("?") else until), Exit.NOT_FOUND)
 
 
 def refuse_unplaced(reader: LogReader, text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import ipaddress
+import os
 import shlex
 import shutil
 import sys
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _PORT = Whole(0, 65_535)
 _PROGRAM = "controlplane"
+_URL = "CONTROLPLANE_DATABASE_URL"
 
 
 def _an_address(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
@@ -134,6 +136,8 @@ async def _up(
     stop = stop_on_signals()
     given = settings.database.url.reveal()
     own = "" if is_of(fleet, given) else given
+    if own and own == os.environ.get(_URL):
+        click.echo(f"The log is kept in the database that {_URL} names; unset that for one in {folder.root}.", err=True)
     role, kueue = settings.database.role, not settings.quota.builtin
     async with LocalEnvironment(folder, fleet, database_url=own, role=role, kueue=kueue) as place:
         revision = await usable(place.database)

@@ -18,6 +18,7 @@ from controlplane.cli.frame import Verb
 from controlplane.cli.history import (
     is_empty,
     is_in,
+    log_option,
     nearest_namespaces,
     open_reader,
     policy_in_force,
@@ -73,6 +74,7 @@ STATES = (
     "-l", "--selector", metavar="SELECTOR", help="Only those whose job has these labels: team=a,tier in (x,y)."
 )
 @click.option("--archived", is_flag=True, help="Only those whose events have left the database for an archive.")
+@log_option
 @watch_option("Then print each row that changes, until Ctrl-C.")
 @listing("name", "csv")
 @click.pass_obj

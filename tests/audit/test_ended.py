@@ -44,6 +44,30 @@ def test_one_that_never_ran_is_not_said_to_have_run() -> None:
     assert texts(life)[1:] == ["in all it was queued for 10s", "it never ran"]
 
 
+def test_one_that_was_admitted_without_being_dispatched_is_not_said_to_have_waited_all_the_time() -> None:
+    """Its ClusterQueue has no MultiKueue check: what runs, runs on the management cluster."""
+    script = Script(*WORKERS)
+    life = script.workload("w-0a1b2").job()
+    script.now += timedelta(seconds=20)
+    admitted = {"QuotaReserved": True, "Admitted": True}
+    life.seen(admitted, check="")
+    script.now += timedelta(minutes=2)
+    life.seen({"Evicted": ("Preempted", "for another"), "QuotaReserved": True, "Admitted": True}, check="")
+    life.seen({"Evicted": ("Preempted", "for another"), "QuotaReserved": False, "Admitted": False}, check="")
+    script.now += timedelta(seconds=30)
+    life.seen({"Evicted": False, **admitted}, check="")
+    script.now += timedelta(minutes=3)
+    life.seen({"Evicted": False, **admitted, "Finished": ("Succeeded", "done")}, check="")
+    assert texts(life) == [
+        "it was admitted on the management cluster from TIME for 2m1s",
+        "it was evicted on the management cluster (Preempted: for another)",
+        "it was admitted on the management cluster from TIME for 3m1s",
+        "in all it was queued for 32s and admitted for 5m2s, in which its job could run",
+        "it was never offered to a worker",
+    ]
+    assert [one.cluster for one in told(life) if one.about == "Ran"] == ["@management", "@management"]
+
+
 def test_each_retry_has_its_reason_and_the_decision_that_proves_it() -> None:
     life = retried(Script(*WORKERS)).finishes("b")
     said = {one.about: one for one in told(life)}

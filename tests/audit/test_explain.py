@@ -9,6 +9,7 @@ from datetime import timedelta
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
 from controlplane.audit.words import type_of
+from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.runtime.explanation import WORDS
 from tests.audit.explained import CASES
 from tests.audit.ordeals import WORKERS, after, ask, fresh, lose_for
@@ -50,6 +51,20 @@ def test_a_job_without_a_workload() -> None:
     assert (
         without_workload([life.script.recorded[-1]]).sentence == "The job is gone, and no Workload of it was ever seen."
     )
+
+
+def test_one_that_was_rejected_and_lost_its_quota_says_by_which_check() -> None:
+    """Kueue takes the quota of a Workload with a Rejected check, and leaves `spec.active` as it is where nothing evicts it."""
+    life = fresh(Script(*WORKERS))
+    told = CheckState(
+        name="mk", state="Rejected", message="Expecting spec.managedBy to be another", last_transition_time=""
+    )
+    life.seen({"QuotaReserved": ("Pending", "The workload has failed admission checks")}, checks=[told])
+    said = ask(life).sentence
+    assert said.startswith(
+        "It waits for quota on the management cluster (Pending: The workload has failed admission checks)."
+    )
+    assert said.endswith("Its admission check mk is Rejected: Expecting spec.managedBy to be another.")
 
 
 def test_a_job_of_which_this_service_could_make_no_workload() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.audit.local import history_moments
 from controlplane.controllers.scheduling import events as s
-from controlplane.controllers.scheduling.explain import explain_gang
+from controlplane.controllers.scheduling.explain import UNTRIED, explain_gang
 from controlplane.controllers.scheduling.reasons import SchedulingReason as R
 from controlplane.log.event import Event
 from controlplane.runtime.stories import ObjectHistory
@@ -38,7 +38,11 @@ from tests.support.rows import each
 @each(
     ("events", "word", "says"),
     [
-        ([WAITING], "Pending", "It waits for its turn: no cycle has looked for a node for it yet."),
+        (
+            [WAITING],
+            "Pending",
+            f"It waits for its turn: no cycle has looked for a node for it yet. {UNTRIED}",
+        ),
         ([pod(gates=["a", "b"])], "Pending", "It is not tried, because it has scheduling gates: a and b."),
         ([pod(problem="pod.spec.x: wrong")], "Pending", "It cannot be scheduled: pod.spec.x: wrong."),
         ([pod(deleting=True)], "Deleting", "It is being deleted, and no node is looked for any more."),

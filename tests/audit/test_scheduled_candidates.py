@@ -5,6 +5,7 @@ from __future__ import annotations
 from controlplane.audit.offered import explain_candidate
 from controlplane.controllers.candidates.reasons import TargetReason as T
 from controlplane.controllers.candidates.target import events as target
+from controlplane.controllers.scheduling.explain import UNTRIED
 from controlplane.log.event import Event
 from tests.audit.scheduled import (
     BINDING,
@@ -38,7 +39,11 @@ from tests.support.rows import each
             "It is refused: invite it.",
         ),
         (TAKEN[:3], "Pending", "It was taken, and its pod is being made."),
-        (TAKEN, "Pending", "Its pod is there; no cycle has looked for a node for it yet."),
+        (
+            TAKEN,
+            "Pending",
+            f"Its pod is there; no cycle has looked for a node for it yet. {UNTRIED}",
+        ),
         ([*TAKEN, (OWN, pod(candidate=True, gates=["g"]))], "Pending", "it has scheduling gates: g."),
         (
             [*TAKEN, target.NotSchedulable(message="0/2 nodes.", preemptable=True), (OWN, failed("0/2 nodes."))],

@@ -8,6 +8,7 @@ from tests.support.rows import each
 
 MESSAGES = [
     ("LocalQueue lq doesn't exist", "LocalQueue lq, which does not exist"),
+    ("ClusterQueue  doesn't exist", "LocalQueue lq to name a ClusterQueue"),
     ("ClusterQueue cq doesn't exist", "ClusterQueue cq, which does not exist"),
     ("LocalQueue lq is inactive", "LocalQueue lq to be active"),
     ("ClusterQueue cq is inactive", "ClusterQueue cq to be active"),

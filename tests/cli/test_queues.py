@@ -54,6 +54,26 @@ def test_names_are_those_that_describe_takes(url: str) -> None:
     assert names_can_be_described(url) == ["queue/default/lq", "queue/team-b/lq"]
 
 
+async def test_a_cluster_queue_that_is_named_and_not_there_or_not_readable_says_so(database_url: str) -> None:
+    scene = Scene()
+    scene.queue("q", "4")
+    scene.queue("odd", "4 cores")
+    scene.queue("gone", "1")
+    scene.settle()
+    scene.delete(kinds.CLUSTER_QUEUES, "gone")
+    scene.settle()
+    for name in ("q", "odd", "gone"):
+        scene.workload(f"w-{name}", name, "9")
+    scene.settle()
+    await keep(database_url, scene.log, types=READ)
+    found = {one["queue"]: one["active"] for one in plain(database_url, "--cluster-queues")}
+    assert found["gone"] == "does not exist"
+    assert found["odd"].startswith(
+        "cannot be read: spec.resourceGroups[0].flavors[default].resources[cpu].nominalQuota"
+    )
+    assert found["q"].startswith("True")
+
+
 async def test_cluster_queues_where_this_service_decides(database_url: str) -> None:
     scene = Scene()
     scene.queue("q", "4", cohortName="all", queueingStrategy="StrictFIFO")

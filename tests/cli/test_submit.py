@@ -94,6 +94,15 @@ def test_what_cannot_be_submitted_is_one_sentence(tmp_path: Path, text: str, cod
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_who_has_kubectls_variable_is_told_that_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    said = finished("submit", str(file)).stderr
+    assert "set --kubeconfig or management.kubeconfig" in said
+    assert said.rstrip().endswith("KUBECONFIG is not read here")
+
+
 def test_a_kubeconfig_that_is_not_there_is_said_of_the_option(tmp_path: Path) -> None:
     file = tmp_path / "file.yaml"
     file.write_text("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}")

@@ -189,6 +189,14 @@ def test_the_password_of_ones_own_database_is_not_printed(here: Here, tmp_path: 
     assert "hunter2" not in done.stderr + done.stdout
 
 
+def test_a_database_that_a_variable_names_is_told_and_how_to_have_another(here: Here, tmp_path: Path) -> None:
+    """The tutorial has people export it for other commands; `up` in the same terminal takes it too."""
+    data, url = tmp_path / "data", "postgresql://u:hunter2@127.0.0.1:1/d"
+    told = f"The log is kept in the database that CONTROLPLANE_DATABASE_URL names; unset that for one in {data}."
+    assert told in here("up", "--data", str(data), database_url=url).stderr
+    assert told not in here("up", "--data", str(data), "--database-url", url).stderr
+
+
 def test_a_taken_port_is_named(here: Here, empty_database_url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

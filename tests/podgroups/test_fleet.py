@@ -17,7 +17,9 @@ from controlplane.controllers.podgroups.events import (
     OwnerResolved,
     RulesAccepted,
     RulesRefused,
+    member_stream,
 )
+from controlplane.controllers.podgroups.explain import explain_member
 from controlplane.controllers.podgroups.index import PodGroupPolicy
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, GROUP_NAME, MIN_MEMBER, POD_GROUPS, PODS
 from controlplane.controllers.podgroups.rules import DATA_KEY, DEFAULT_DOCUMENT
@@ -336,3 +338,17 @@ def test_every_write_has_its_preconditions() -> None:
     writes = scene.recorded(GroupWrite)
     assert writes
     assert all((one.uid and one.resource_version) or type(one).__name__ == "GroupCreationDecided" for one in writes)
+
+
+def test_a_pod_whose_owner_is_gone_says_that_no_group_is_made_and_why() -> None:
+    scene = stage()
+    scene.put(pod_manifest(RS, "orphan"))
+    scene.settle()
+    assert scene.all(POD_GROUPS) == []
+    own = [
+        one for one in scene.log if one.stream == member_stream(meta(scene.get(PODS, "orphan"))["namespace"], "orphan")
+    ]
+    around = [one for one in scene.log if one.stream.startswith("owner/")]
+    said = explain_member(own, around).sentence
+    assert "The group is not made: ReplicaSet web-1 (UID uid-web-1) is not there" in said
+    assert "not there yet" not in said

@@ -102,6 +102,28 @@ def test_whom_it_may_not_preempt_has_to_end() -> None:
     assert option.would_end == ("ns/big",)
 
 
+@pytest.mark.parametrize(("borrow", "preemptible"), [("Never", ()), ("LowerPriority", ("ns/one", "ns/two"))])
+def test_who_would_have_to_borrow_may_preempt_only_where_its_queue_preempts_while_it_borrows(
+    borrow: str, preemptible: tuple[str, ...]
+) -> None:
+    """As in fitsResourceQuota: what is beyond the nominal quota is not got by preemption unless borrowWithinCohort says so."""
+    state = state_of(
+        queue(
+            "q", "4", cohort="all", withinClusterQueue="LowerPriority", reclaimWithinCohort="Any",
+            borrowWithinCohort={"policy": borrow},
+        ),
+        queue("other", "4", cohort="all"),
+        workload("one", "4", taken="q"),
+        workload("two", "4", taken="q"),
+        workload("w", "8", priority=9),
+    )  # fmt: skip
+    option = only(wait_of(state, "w"))
+    assert option.preemptible == preemptible
+    assert set(option.would_end) == {"ns/one", "ns/two"}
+    decided = next(one for one in decide(state, NOW) if one.workload == "ns/w")
+    assert isinstance(decided, Preempt) == bool(preemptible), decided
+
+
 def test_what_can_never_fit_says_so_and_names_nobody() -> None:
     state = state_of(queue("q", "10"), workload("big", "9", taken="q"), workload("w", "11"))
     option = only(wait_of(state, "w"))

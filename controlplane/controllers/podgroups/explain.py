@@ -54,7 +54,7 @@ def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Ex
         waits = f" {seen.problem.rstrip('.')}."
     sentence = (
         f"It is in PodGroup {state.resolved.group} of {found.owner.kind} {found.owner.name}, because "
-        f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group)}{waits} {odd}"
+        f"{group_because(state.resolved)}{_steps(found)} ({_chain(found)}). {_phase(group, found)}{waits} {odd}"
     )
     rests_on = [last(events, OwnerResolved), last(events, MembershipDecided), *rests]
     state_word: Word = (
@@ -102,11 +102,20 @@ def _group_of(stream: str, around: Sequence[Recorded]) -> tuple[PodGroupState, l
     return state, [last(own, GroupObserved, GroupGone), last(own, GroupStatusDecided)]
 
 
-def _phase(group: PodGroupState) -> str:
+def _phase(group: PodGroupState, found: Resolution | None = None) -> str:
+    if group.seen is None and found is not None and (missing := _missing_owner(found)):
+        return f"The group is not made: {missing}, and what names it as its owner would be collected."
     if group.seen is None:
         return "The group is not there yet."
     seen = group.seen
     return f"The group is {group.phase}: {seen.running} of at least {seen.min_member} run."
+
+
+def _missing_owner(found: Resolution) -> str:
+    """Return that the owner of a group was looked for and is not there, "" if it is, or if nobody looked."""
+    owner = found.owner
+    gone = any(one.owner == owner and one.outcome in ("NotFound", "Replaced") for one in found.looked)
+    return f"{owner.kind} {owner.name} (UID {owner.uid}) is not there" if gone else ""
 
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:

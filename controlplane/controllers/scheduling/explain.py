@@ -52,6 +52,7 @@ FOLDS: StreamFolds = {
     VICTIM_STREAM: Folded(VictimState.initial, victim_fold),
     GANG_STREAM: Folded(GangState.initial, gang_fold),
 }
+UNTRIED = "If that stays so, its profile may be in waitForGroup of the plugin Gang, and it names no PodGroup."
 AFTER = "What becomes of a pod on its node is not recorded here."
 Said = tuple[Word, str, str, Sequence[type[object]]]
 """A standing, what it waits for, the sentence, and the types of the events it rests on."""
@@ -143,7 +144,7 @@ def _tried(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded],
         why = scheduling_because(state.dropped)
         text = f"Its node was given back, because {why}. It is tried again after its back-off."
         return "Pending", "its back-off to end", text, (NodeReserved, ReservationDropped)
-    text = "It waits for its turn: no cycle has looked for a node for it yet."
+    text = f"It waits for its turn: no cycle has looked for a node for it yet. {UNTRIED}"
     return "Pending", "its turn", text, (PendingPodObserved,)
 
 

@@ -6,6 +6,8 @@ In: a ClusterQueue's node, and an amount of a flavor's resource. Out: the height
 from __future__ import annotations
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, sub
+from controlplane.controllers.quota.engine.model import NEVER
+from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.engine.tree import QuotaNode
 
 
@@ -24,3 +26,15 @@ def lowest_subtree_that_fits(queue: QuotaNode, place: FlavorResource, amount: in
         if node.parent is None:
             return node.height(), False
         node = node.parent
+
+
+def may_preempt_for(queue: QueueNode, place: FlavorResource, amount: int, *, fair_sharing: bool) -> bool:
+    """Return whether anybody may be preempted so that an amount more fits: within the nominal quota, where a smaller subtree
+    than the whole tree fits it, or where the ClusterQueue preempts while it borrows (fitsResourceQuota of Kueue's
+    pkg/scheduler/flavorassigner/flavorassigner.go).
+    """
+    preemption = queue.spec.preemption
+    while_borrowing = preemption.borrow_within_cohort != NEVER or (
+        fair_sharing and preemption.reclaim_within_cohort != NEVER
+    )
+    return queue.quota(place).nominal >= amount or while_borrowing or lowest_subtree_that_fits(queue, place, amount)[1]

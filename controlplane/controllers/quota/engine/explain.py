@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.controllers.quota.engine.admissibility import problem
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests, Usage, add, in_order, sub
+from controlplane.controllers.quota.engine.borrowing import may_preempt_for
 from controlplane.controllers.quota.engine.candidates import using
 from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
@@ -196,7 +197,11 @@ def _options(
         if not short or unplaced or any(one.never for one in shortages):
             yield FlavorOption(name, "", shortages, unplaced=unplaced, never_placed=never_placed)
             continue
-        targets = preemptor(state, now, []).targets(Need(info, queue, usage, short))
+        fair = state.settings.fair_sharing
+        allowed = all(
+            may_preempt_for(queue, (name, resource), requests[resource], fair_sharing=fair) for _, resource in short
+        )
+        targets = preemptor(state, now, []).targets(Need(info, queue, usage, short)) if allowed else []
         preemptible = tuple(sorted(target.info.key for target in targets))
         would_end = _would_end(queue, info, usage, short)
         yield FlavorOption(name, "", shortages, preemptible, would_end, unplaced, never_placed)

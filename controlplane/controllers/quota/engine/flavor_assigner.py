@@ -19,10 +19,10 @@ from controlplane.controllers.quota.engine.amounts import (
     summed,
 )
 from controlplane.controllers.quota.engine.assignment import Assignment, FlavorAssignment, FlavorAttempt, PodSetResult
-from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits
+from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits, may_preempt_for
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info, PodSetRequests, Progress
-from controlplane.controllers.quota.engine.model import NEVER, PODS, PodSet, ResourceFlavor, ResourceGroup
+from controlplane.controllers.quota.engine.model import PODS, PodSet, ResourceFlavor, ResourceGroup
 from controlplane.controllers.quota.engine.modes import (
     BEST,
     WORST,
@@ -72,10 +72,7 @@ class FlavorAssigner:
         self.ignore_undeclared = ignore_undeclared
         self.nominated = nominated or {}
         self.replaces = replaces
-        preemption = queue.spec.preemption
-        self._preempts_while_borrowing = preemption.borrow_within_cohort != NEVER or (
-            fair_sharing and preemption.reclaim_within_cohort != NEVER
-        )
+        self._fair_sharing = fair_sharing
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
         """Return flavors and places for all pod sets, or what stands in the way; `counts`: for fewer pods than asked for."""
@@ -188,12 +185,12 @@ class FlavorAssigner:
         if wanted > most:
             told = reasons.beyond_all(resource, flavor, used, amount, most, self.in_bytes)
             return Granular(Possibility.NO_FIT, 0), told, reasons.EXCEEDS_MAX_QUOTA
-        borrowing, may_reclaim = lowest_subtree_that_fits(queue, place, wanted)
+        borrowing, _ = lowest_subtree_that_fits(queue, place, wanted)
         available = max(0, queue.available(place))
         if wanted <= available:
             return Granular(Possibility.FIT, borrowing), "", ""
         told = reasons.unused_missing(resource, flavor, sub(wanted, available), self.in_bytes)
-        if queue.quota(place).nominal >= wanted or may_reclaim or self._preempts_while_borrowing:
+        if may_preempt_for(queue, place, wanted, fair_sharing=self._fair_sharing):
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""
         return Granular(Possibility.NO_FIT, borrowing), told, reasons.WAITING_FOR_QUOTA
