@@ -68,6 +68,17 @@ def _counted(
     return workload, matching.kept_up(step, job, workload)
 
 
+def as_counted(
+    step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved
+) -> events.QueuedJobObserved:
+    """Return a job as its Workload counts it: of a group without those of its pods that were replaced. What is not a group, or names
+    its Workload, is what it is."""
+    found = pods.members(step.state.pods)
+    if job.prebuilt or not pods.is_group(found):
+        return job
+    return pods.as_kept(job, counted(workload, found).kept)
+
+
 def _prebuilt(
     step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved, found: list[QueuedPodObserved]
 ) -> matching.Found:
@@ -253,7 +264,9 @@ def _joined(step: JobPass, workload: events.JobWorkloadObserved, kept: list[Queu
     """Have pods own the Workload of their group; return whether any of them did not."""
     known = {one.get("uid") for one in workload.references}
     missing = [GroupMember(name=one.name, uid=one.uid) for one in kept if one.uid not in known]
-    update: dict[str, Any] = {"what": "members", "references": workload.references, "members": missing}
+    names = {one.name for one in missing}  # a pod that is made anew takes the place of the one of its name
+    others = [one for one in workload.references if one.get("kind") != "Pod" or one.get("name") not in names]
+    update: dict[str, Any] = {"what": "members", "references": others, "members": missing}
     if missing:
         step.write(events.JobWorkloadUpdateDecided(**writes.head(workload), **update, reason=JobReason.POD_JOINED))
     return bool(missing)
