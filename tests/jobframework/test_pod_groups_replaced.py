@@ -4,10 +4,9 @@ count, nor does one that is too many. Source: `FindMatchingWorkloads`, after whi
 
 from __future__ import annotations
 
-from controlplane.controllers.jobframework.events import JobWorkloadUpdateDecided
 from controlplane.controllers.jobframework.pod_events import PodDeletionDecided
 from controlplane.kube.conditions import condition
-from controlplane.kube.kinds import PODS, WORKLOADS, meta
+from controlplane.kube.kinds import PODS
 from tests.jobframework.scene import NS, Scene
 from tests.jobframework.single import is_there, runs
 from tests.jobframework.test_pod_groups import member
@@ -76,20 +75,3 @@ def test_a_group_whose_pod_was_replaced_ends_with_those_that_count() -> None:
         runs(scene, name, phase="Failed", conditions=[])
     scene.settle()
     assert condition(scene.workload(), "Finished") is None
-
-
-def test_a_pod_that_is_made_anew_under_its_name_owns_its_workload_once() -> None:
-    scene = whole()
-    runs(scene, "a", phase="Failed", conditions=[])
-    scene.settle()
-    owners = meta(scene.workload())["ownerReferences"]
-    scene.store.delete(PODS, NS, "a", grace=0)
-    scene.store.patch(PODS, NS, "a", {"metadata": {"finalizers": None}})
-    made = scene.create(member("a"), PODS)
-    # the garbage collector has not been there yet
-    scene.store.patch(WORKLOADS, NS, "g", {"metadata": {"ownerReferences": owners}})
-    scene.settle()
-    assert [one["name"] for one in owners] == ["a", "b"]
-    assert meta(made)["uid"] != owners[0]["uid"]
-    update = scene.decided(JobWorkloadUpdateDecided)[-1]
-    assert ([one["name"] for one in update.references], [one.name for one in update.members]) == (["b"], ["a"])

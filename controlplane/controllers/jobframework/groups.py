@@ -264,9 +264,7 @@ def _joined(step: JobPass, workload: events.JobWorkloadObserved, kept: list[Queu
     """Have pods own the Workload of their group; return whether any of them did not."""
     known = {one.get("uid") for one in workload.references}
     missing = [GroupMember(name=one.name, uid=one.uid) for one in kept if one.uid not in known]
-    names = {one.name for one in missing}  # a pod that is made anew takes the place of the one of its name
-    others = [one for one in workload.references if one.get("kind") != "Pod" or one.get("name") not in names]
-    update: dict[str, Any] = {"what": "members", "references": others, "members": missing}
+    update: dict[str, Any] = {"what": "members", "references": workload.references, "members": missing}
     if missing:
         step.write(events.JobWorkloadUpdateDecided(**writes.head(workload), **update, reason=JobReason.POD_JOINED))
     return bool(missing)
