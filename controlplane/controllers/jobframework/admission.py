@@ -57,7 +57,7 @@ _NO_DEFAULTS = Defaults()
 
 
 def created_as(
-    review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults | None = None
+    review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults = _NO_DEFAULTS
 ) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
@@ -71,8 +71,8 @@ def created_as(
         if ORIGIN_LABEL in section(meta(obj), "labels") or not isinstance(obj.get("spec"), dict):
             return None
         if adapter.made_for_another(obj):
-            return _waiting(obj, namespace_of(request, obj), adapter, adapters, defaults or _NO_DEFAULTS)
-        made = _submitted(obj, namespace_of(request, obj), adapter, belongs, defaults or _NO_DEFAULTS)
+            return _waiting(obj, namespace_of(request, obj), adapter, adapters, defaults)
+        made = _submitted(obj, namespace_of(request, obj), adapter, belongs, defaults)
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
