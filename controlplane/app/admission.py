@@ -115,6 +115,7 @@ class JobAdmission:
             looked_after=lambda owner: index.observer.kind_of(owner) is not None,
             selected=index.selected,
             managed=index.manages,
+            of_set=index.sets.labels_for,
         )
         made = created_as(review, {**jobs.policy.adapters, **jobs.policy.parents}, index.may_belong, defaults)
         if made is None:

@@ -105,6 +105,11 @@ def test_pods_are_placed_as_close_as_asked(count: int, asked: dict[str, Any], wa
         ),
         (2, {"slices": (PodSetSlice(RACK, 0),)}, "slice topology requested, but slice size not provided"),
         (
+            1,
+            {"preferred": BLOCK, "slices": (PodSetSlice(HOSTNAME, 2),)},
+            "the slice size 2 is greater than the number of pods, 1",
+        ),
+        (
             4,
             {"slices": (PodSetSlice(RACK, 4), PodSetSlice(HOSTNAME, 3))},
             "additional slice layer size 3 must evenly divide parent layer size 4",

@@ -31,13 +31,15 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 class Defaults(Value):
     """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`, `priority_class` whether there
     is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of. `selected` tells
-    whether jobs of a namespace are looked after, `managed` whether those are that name no queue."""
+    whether jobs of a namespace are looked after, `managed` whether those are that name no queue. `of_set` has the labels of pods of a
+    set whose template does not name its queue."""
 
     queue: Callable[[str], bool] = lambda namespace: False
     priority_class: Callable[[], bool] = lambda: False
     looked_after: Callable[[events.QueuedOwner], bool] = lambda owner: False
     selected: Callable[[str], bool] = lambda namespace: True
     managed: Callable[[str], bool] = lambda namespace: False
+    of_set: Callable[[str, events.QueuedOwner], Mapping[str, str]] = lambda namespace, owner: {}
 
     def labels(self, namespace: str, labels: Json, owner: events.QueuedOwner | None) -> Json:
         """Return the labels of a job, with those that it gets."""
@@ -55,7 +57,7 @@ _NO_DEFAULTS = Defaults()
 
 
 def created_as(
-    review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults | None = None
+    review: Mapping[str, Any], adapters: Mapping[Kind, JobKind], belongs: Belongs, defaults: Defaults = _NO_DEFAULTS
 ) -> Json | None:
     """Return the job, suspended; None if nothing of what is reviewed is changed."""
     request = requested(review)
@@ -69,8 +71,8 @@ def created_as(
         if ORIGIN_LABEL in section(meta(obj), "labels") or not isinstance(obj.get("spec"), dict):
             return None
         if adapter.made_for_another(obj):
-            return _waiting(obj, adapter, adapters)
-        made = _submitted(obj, namespace_of(request, obj), adapter, belongs, defaults or _NO_DEFAULTS)
+            return _waiting(obj, namespace_of(request, obj), adapter, adapters, defaults)
+        made = _submitted(obj, namespace_of(request, obj), adapter, belongs, defaults)
         return made if made != obj else None
     except UNFIT:
         return None  # the API server refuses it, or knows better
@@ -93,12 +95,18 @@ def _submitted(obj: Json, namespace: str, adapter: JobKind, belongs: Belongs, de
     return adapter.submitted(obj if marked == labels else {**obj, "metadata": {**meta(obj), "labels": marked}})
 
 
-def _waiting(pod: Json, adapter: JobKind, adapters: Mapping[Kind, JobKind]) -> Json | None:
-    """Return a pod that is made for another kind, gated; None if that kind is not looked after."""
+def _waiting(
+    pod: Json, namespace: str, adapter: JobKind, adapters: Mapping[Kind, JobKind], defaults: Defaults
+) -> Json | None:
+    """Return a pod that is made for another kind, gated, in the queue of that; None if that kind is not looked after. The template of
+    a StatefulSet that Kueue's webhook has seen names no queue: Kueue gives it to the pods when they are there."""
     parents = {one.integration for one in adapters.values() if one.suspends_pods}
     if not isinstance(adapter, Pod) or adapter.parent(pod) not in parents:
         return None
-    made = adapter.submitted(pod)
+    labels, owner = section(meta(pod), "labels"), controller_of(pod)
+    told = {} if labels.get(QUEUE_LABEL) or owner is None else defaults.of_set(namespace, owner)
+    queued = {**pod, "metadata": {**meta(pod), "labels": {**told, **labels}}} if told else pod
+    made = adapter.submitted(queued)
     return made if made != pod else None
 
 

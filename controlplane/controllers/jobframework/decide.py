@@ -116,7 +116,13 @@ def _queued(step: JobPass, job: events.QueuedJobObserved) -> None:
         return
     if workload is None:
         _unmatched(step, job)
-    elif workload.is_true("Finished"):
+    else:
+        _matched(step, groups.as_counted(step, job, workload), workload)
+
+
+def _matched(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> None:
+    """A job goes on with its Workload."""
+    if workload.is_true("Finished"):
         pod_writes.release(step, pods.members(step.state.pods), JobReason.WORKLOAD_FINISHED)
         release(step, workload, JobReason.WORKLOAD_FINISHED)
     elif workload.deleting:

@@ -68,6 +68,18 @@ def _counted(
     return workload, matching.kept_up(step, job, workload)
 
 
+def as_counted(
+    step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved
+) -> events.QueuedJobObserved:
+    """Return a job as its Workload counts it: of a group without those of its pods that were replaced. What is not a group, or names
+    its Workload, is what it is."""
+    found = pods.members(step.state.pods)
+    if job.prebuilt or not pods.is_group(found):
+        return job
+    kept = counted(workload, found).kept
+    return pods.as_kept(job, kept) if kept else job
+
+
 def _prebuilt(
     step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved, found: list[QueuedPodObserved]
 ) -> matching.Found:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+import msgspec
+
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.observe_pods import TOTAL, facts_of
 from controlplane.controllers.jobframework.pod_events import QueuedPodObserved
@@ -61,6 +63,19 @@ def as_job(pods: Pods) -> events.QueuedJobObserved | None:
         reclaimable=_reclaimable(found),
         problem=next((one.problem for one in found if one.problem), ""),
         body=first.body,
+    )
+
+
+def as_kept(job: events.QueuedJobObserved, kept: list[QueuedPodObserved]) -> events.QueuedJobObserved:
+    """Return a group as the pods show it that its Workload counts. One that was replaced may stay as an object for as long as nobody
+    deletes it; it is not ready ever again, and says nothing about the end of the others (`FindMatchingWorkloads`)."""
+    return msgspec.structs.replace(
+        job,
+        suspended=any(one.is_suspended for one in kept),
+        ready=_are_ready(kept),
+        end=_ending(kept),
+        pod_sets=pod_sets(kept),
+        reclaimable=_reclaimable(kept),
     )
 
 

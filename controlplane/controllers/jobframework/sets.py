@@ -65,6 +65,13 @@ class Sets:
         """Whether a stream is that of a set, or of a group of one, that was seen."""
         return stream in self.seen or stream in self._groups
 
+    def labels_for(self, namespace: str, owner: events.QueuedOwner) -> dict[str, str]:
+        """Return the queue and the priority class of a set that controls a pod, as labels; none if it was not seen."""
+        there = (self.seen.get(job_stream(kind, namespace, owner.name)) for kind in self.kinds)
+        found = next((one for one in there if one is not None and one.uid == owner.uid), None)
+        told = {} if found is None else {QUEUE_LABEL: found.queue, PRIORITY_CLASS: found.priority_class}
+        return {name: value for name, value in told.items() if value}
+
     def fold(self, recorded: Recorded) -> Iterable[str]:
         """Take one more event of a set; return the streams of the groups that it has or had."""
         stream, event = recorded.stream, recorded.event

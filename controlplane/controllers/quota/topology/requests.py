@@ -90,9 +90,12 @@ def slice_size(asked: TopologyRequest) -> int:
 
 
 def levels_of(request: PlacementRequest, tree: TopologyTree) -> Levels:
-    """Return a request in the terms of a topology; `Refusal` if they do not go together."""
+    """Return a request in the terms of a topology; `Refusal` if they do not go together. Of fewer pods than one slice has, no slice
+    would be placed, and they would have quota and wait for a place for good."""
     asked, levels = request.topology, tree.levels
     size = slice_size(asked)
+    if asked.slices and request.count < size:
+        raise Refusal(f"the slice size {size} is greater than the number of pods, {request.count}")
     key = level_key(asked, levels, implied=request.implied)
     if not key:
         raise Refusal("topology level not specified")
