@@ -165,16 +165,19 @@ def _in_its_place(scene: ActorContext, name: str) -> None:
 
 
 def _again(scene: ActorContext, name: str) -> None:
-    """Make a pod again; not where one is there that it had replaced, which a backup has brought back."""
+    """Make a pod again; not where one is there in its place, which a backup has brought back."""
     if name not in scene.submitted or name in scene.deleted:
         return
-    replaced = name.partition("-try-")[0]
-    if replaced == name or replaced not in {record.name for record in scene.environment.management.store.records(PODS)}:
+    place = name.partition("-try-")[0]
+    pods = scene.environment.management.store.records(PODS)
+    there = (one.name for one in pods if (one.obj.get("status") or {}).get("phase") != "Failed")
+    other = next((one for one in sorted(there) if one.partition("-try-")[0] == place), None)
+    if other is None:
         create_job(scene, PODS, scene.pods[name])
         return
     del scene.submitted[name]
-    scene.pods[replaced] = scene.pods.pop(name)
-    scene.submitted[replaced] = PODS
+    scene.pods[other] = scene.pods.pop(name)
+    scene.submitted[other] = PODS
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
