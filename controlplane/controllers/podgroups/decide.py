@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.podgroups import events, phases
 from controlplane.controllers.podgroups.condition import LONGEST_NOTE, shown_condition, wanted_condition
 from controlplane.controllers.podgroups.index import PodGroupIndex
@@ -66,7 +65,7 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
         return _resolve(index, seen, now, but=owner)
     if group is None or group.deleting:
         return NOTHING
-    head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": MANAGEMENT}
+    head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": index.connection.name}
     if group.owner_uid != owner.uid:
         warning = taken(group)
         if seen.problem == str(warning):
@@ -182,7 +181,7 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
         return NOTHING  # the garbage collector would take it as soon as it is there
     wanted, resources = _derive(index, first, found)
     created = events.GroupCreationDecided(
-        cluster=MANAGEMENT,
+        cluster=index.connection.name,
         owner=found.owner,
         min_member=wanted,
         min_resources=resources,
@@ -223,7 +222,7 @@ def _update(
     if wanted == known or not _by_template(index, first, known, wanted):
         return None
     return events.GroupUpdateDecided(
-        cluster=MANAGEMENT,
+        cluster=index.connection.name,
         uid=seen.uid,
         resource_version=seen.resource_version,
         min_member=wanted[0],
@@ -259,7 +258,7 @@ def _status(
     if now < next_write:
         return GroupPassResult(wake=min(next_write, wake) if wake is not None else next_write)
     status = events.GroupStatusDecided(
-        cluster=MANAGEMENT,
+        cluster=index.connection.name,
         uid=seen.uid,
         resource_version=seen.resource_version,
         phase=phase,
@@ -367,7 +366,7 @@ def decide_rules(index: PodGroupIndex, state: RulesState, now: datetime) -> Grou
     if not state.slot.free(now):
         return GroupPassResult(wake=state.slot.wake)
     noted = events.RulesNoted(
-        cluster=MANAGEMENT,
+        cluster=index.connection.name,
         uid=state.uid,
         resource_version=state.resource_version,
         note=wanted,
