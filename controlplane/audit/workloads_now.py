@@ -13,11 +13,6 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 
 
-def describe(index: WorkloadIndex, seen: dict[str, datetime], now: datetime) -> list[dict[str, Any]]:
-    """Return the Workloads as plain values, by namespace and name."""
-    return [one_of(index, state, seen.get(stream, now), now) for stream, state in sorted(index.workloads.items())]
-
-
 def one_of(index: WorkloadIndex, state: WorkloadState, since: datetime, now: datetime) -> dict[str, Any]:
     """Return one Workload as plain values; `since` is when it was first seen."""
     stands = standing(state, index.context(state), now)

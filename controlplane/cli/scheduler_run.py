@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from controlplane.app.scheduler_profiles import Setup
     from controlplane.log.connect import Database
     from controlplane.settings import Settings
-    from controlplane.web import WebServer
 
 
 @click.command(cls=Verb)
@@ -102,10 +100,8 @@ async def serve_scheduler(
     revision: str,
     open_server: OpenManagement,
     stop: asyncio.Event,
-    started: Callable[[WebServer], None] | None = None,
 ) -> None:
-    """Serve the operators' endpoints and run the scheduler until `stop` is set; `started` hears when the endpoints are
-    there.
+    """Serve the operators' endpoints and run the scheduler until `stop` is set.
 
     Raises `ListenError`, `CommandFailure` for a kubeconfig that cannot be used, and what `SchedulerService.run` raises.
     """
@@ -114,7 +110,7 @@ async def serve_scheduler(
     from controlplane.telemetry import metrics
 
     async with (
-        serving(settings, SCHEDULER_CHECKS, revision, open_server, started) as health,
+        serving(settings, SCHEDULER_CHECKS, revision, open_server, None) as health,
         tracing(settings, settings.scheduler.log) as spans,
     ):
         # One watch shows what is decided on: an observation has no others to wait for, and a pod waits for it.

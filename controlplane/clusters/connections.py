@@ -93,10 +93,6 @@ class Connections:
         found = self._links.get(name)
         return found[0].looks if found else None
 
-    def executors(self) -> Mapping[str, Executes]:
-        """Return the verbs of all connected clusters."""
-        return {name: link.executor for name, (link, _) in self._links.items() if link.executor is not None}
-
     async def run(self) -> None:
         """Wait until closed. Raises what a sink or fact receiver raised in any cluster's connection."""
         await asyncio.shield(self._failed)

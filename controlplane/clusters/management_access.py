@@ -17,7 +17,7 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.credentials import Credentials, LoaderToken, StaticToken, TokenFile, load
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError
 from controlplane.clusters.plain_kubeconfig import read_plain
-from controlplane.clusters.transport import Timeouts, Transport
+from controlplane.clusters.transport import Transport
 
 KUBECONFIG = "~/.kube/config"
 _KEYS = "Invalid kube-config file. "  # with which the loader begins what it says of the keys
@@ -28,7 +28,6 @@ def in_cluster(
     name: str = "",
     *,
     identity: str = "",
-    timeouts: Timeouts | None = None,
     clock: Clock | None = None,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
@@ -44,7 +43,7 @@ def in_cluster(
     address = f"[{host}]" if ":" in host else host
     config = ClientConfig(server=f"https://{address}:{port}", ca_data=ca_data)
     credentials = TokenFile(service_account / "token", clock or SystemClock())
-    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+    return Transport(name, config, identity=identity, credentials=credentials)
 
 
 async def from_kubeconfig(
@@ -53,7 +52,6 @@ async def from_kubeconfig(
     context: str | None = None,
     *,
     identity: str = "",
-    timeouts: Timeouts | None = None,
     clock: Clock | None = None,
 ) -> Transport:
     """Return the transport that a kubeconfig describes: `path`, else `$KUBECONFIG`, else `~/.kube/config`.
@@ -62,7 +60,7 @@ async def from_kubeconfig(
     """
     plain = read_plain(path or os.environ.get("KUBECONFIG") or KUBECONFIG, context)
     if plain is not None:
-        return Transport(name, plain, identity=identity, timeouts=timeouts)
+        return Transport(name, plain, identity=identity)
     from kubernetes_asyncio import client
     from kubernetes_asyncio.config import kube_config
 
@@ -85,7 +83,7 @@ async def from_kubeconfig(
         verify=configuration.verify_ssl,
     )
     credentials = _credentials(loader, configuration, clock or SystemClock())
-    return Transport(name, config, identity=identity, timeouts=timeouts, credentials=credentials)
+    return Transport(name, config, identity=identity, credentials=credentials)
 
 
 def _credentials(loader: Any, configuration: Any, clock: Clock) -> Credentials:

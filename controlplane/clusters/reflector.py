@@ -184,9 +184,8 @@ class Reflector:
 
     async def _list(self, api: ApiServer) -> None:
         """List everything, emit the difference to what was known, and watch from the list's version."""
-        kind, gap, asked = self.spec.kind, self._synced, self._asked
+        kind, gap, asked, era = self.spec.kind, self._synced, self._asked, self._era
         listing, limit, token = Listing(kind, self.known), self._pace.page, ""
-        era = self._era
         while era == self._era:
             try:
                 page = await self._page(api, limit, token)
@@ -262,11 +261,12 @@ class Reflector:
                         return
                     self._heard()
                     await self._take(lines[start : start + self._pace.chunk])
+                if self._doubtful:  # what was shown does not fit: the next line may be a minute away
+                    return
 
     def _stream(self, api: ApiServer, seconds: int) -> AsyncGenerator[list[bytes], None]:
-        spec, idle = self.spec, self._pace.idle_timeout
-        selected = spec.namespace, spec.label_selector, spec.field_selector
-        return api.watch(WatchQuery(spec.kind, self._position, max(1, seconds), idle, *selected))
+        spec, place, idle = self.spec, (self._position, max(1, seconds)), self._pace.idle_timeout
+        return api.watch(WatchQuery(spec.kind, *place, idle, spec.namespace, spec.label_selector, spec.field_selector))
 
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Deliver the lines' deltas in one call, then advance. An ERROR line is raised after what came before it."""

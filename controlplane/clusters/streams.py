@@ -27,9 +27,7 @@ class ListPage:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list is asked for; an empty namespace is all of them, and `limit` 0 everything at once. Not `consistent`:
-    from the server's cache.
-    """
+    """What a list is asked for; an empty namespace is all of them, and `limit` 0 everything at once."""
 
     kind: Kind
     namespace: str = ""
@@ -37,7 +35,6 @@ class ListQuery:
     field_selector: str = ""
     limit: int = 0
     continue_token: str = ""
-    consistent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,6 @@ class Transport(ApiServer):
             fieldSelector=query.field_selector,
             **{"continue": query.continue_token},
             limit=str(query.limit or ""),
-            resourceVersion="" if query.consistent else "0",
         )
         body = await self._json("GET", path, asked, timeout=timeout, most=PAGE)
         items, version = body.get("items"), version_of(body.get("metadata"))

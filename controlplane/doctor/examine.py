@@ -22,11 +22,9 @@ from controlplane.settings.model import Settings
 OpenManagement = Callable[[], Awaitable[ApiServer]]
 
 
-async def examine(
-    settings: Settings, open_management: OpenManagement, seconds: float, clock: Clock | None = None
-) -> list[Finding]:
+async def examine(settings: Settings, open_management: OpenManagement, seconds: float) -> list[Finding]:
     """Return what was found; `seconds` is the time that one question has."""
-    clock = clock or SystemClock()
+    clock = SystemClock()
     known, fleet = await asyncio.gather(
         database.gather(settings, clock, seconds), _fleet(settings, open_management, clock, seconds)
     )

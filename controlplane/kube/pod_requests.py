@@ -99,11 +99,6 @@ def whole(requests: Mapping[str, int]) -> Requests:
     return {name: max(-MOST, min(MOST, amount)) for name, amount in found}
 
 
-def in_thousandths(spec: Spec) -> Requests:
-    """Return what a pod asks for after admission, every resource in thousandths: what quota is counted in."""
-    return {name: to_milli(amount) for name, amount in effective(spec, ADMITTED).items()}
-
-
 def is_pod_level(resource: str) -> bool:
     """Return whether a pod may ask for a resource as a whole."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")

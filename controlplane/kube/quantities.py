@@ -53,11 +53,6 @@ def milli(quantity: str | int | float) -> int:
     return to_milli(nanos(quantity))
 
 
-def units(quantity: str | int | float) -> int:
-    """Return a quantity in whole units, rounded up. ValueError if it is none."""
-    return to_units(nanos(quantity))
-
-
 def to_milli(amount: int) -> int:
     """Return billionths as thousandths, rounded up."""
     return -(-amount // 10**6)

@@ -50,12 +50,6 @@ class BigintArray(Array):
     OID, OF = 1016, 20
 
 
-class BooleanArray(Array):
-    """A `boolean[]`."""
-
-    OID, OF = 1000, 16
-
-
 class TimestampArray(Array):
     """A `timestamptz[]`."""
 
@@ -107,11 +101,6 @@ def bigints(values: Sequence[int]) -> BigintArray:
     return BigintArray(_head_of(BigintArray, values) + _numbers("q", 8, values))
 
 
-def booleans(values: Sequence[bool]) -> BooleanArray:
-    """Return truth values as `boolean[]`."""
-    return BooleanArray(_head_of(BooleanArray, values) + _numbers("?", 1, values))
-
-
 def timestamps(values: Sequence[datetime | None]) -> TimestampArray:
     """Return times, each with its zone, as `timestamptz[]`; TypeError for one without."""
     parts = [_NULL if value is None else _time(8, (value - _EPOCH) // _MICROSECOND) for value in values]
@@ -125,7 +114,7 @@ def blobs(values: Sequence[bytes]) -> ByteaArray:
 
 def register(adapters: AdaptersMap) -> None:
     """Let psycopg send arrays of this module."""
-    for kind in (TextArray, IntArray, BigintArray, BooleanArray, TimestampArray, ByteaArray):
+    for kind in (TextArray, IntArray, BigintArray, TimestampArray, ByteaArray):
         adapters.register_dumper(kind, type(f"{kind.__name__}Dumper", (_Dumper,), {"oid": kind.OID}))
 
 

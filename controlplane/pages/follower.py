@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
 import psycopg
 import structlog
@@ -206,11 +205,3 @@ class Follower:
         for newest in reader.events(Filter(), limit=1, newest=True):
             self.usage.changed((), newest.recorded_at)
         self._tell(head)
-
-
-def wait_until_ready(follower: Follower, patience: timedelta) -> bool:
-    """Return whether a follower has read the log within a time."""
-    until = time.monotonic() + patience.total_seconds()
-    while not follower.ready and time.monotonic() < until:
-        time.sleep(0.02)
-    return follower.ready

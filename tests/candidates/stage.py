@@ -12,7 +12,7 @@ from controlplane.controllers.candidates.source import observe, render
 from controlplane.controllers.candidates.source import state as folds
 from controlplane.controllers.candidates.source.decision_pass import PodContext
 from controlplane.controllers.candidates.source.observations import CandidateGone, SourceDeleted
-from controlplane.controllers.candidates.source.policy import PlacementPolicy, SourcePolicy, Target
+from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target import decide as target
@@ -380,7 +380,3 @@ class Stage:
 
     def there(self, name: str) -> list[str]:
         return sorted({*self.stores[name]["candidates"], *self.stores[name]["pods"]})
-
-
-def best_of(**more: Any) -> PlacementPolicy:
-    return PlacementPolicy(mode="BestOf", **more)

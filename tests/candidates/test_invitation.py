@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from controlplane.cli import cli
-from controlplane.cli.candidates import _check_namespace
+from controlplane.cli.candidates import _check_namespace, _put
 from controlplane.cli.errors import CommandFailure
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.transport import Transport
 from controlplane.controllers.candidates import invitation
 from controlplane.controllers.candidates.invitation import Invitation, is_ours, says_the_same, source_side, target_side
-from controlplane.kube.kinds import Json
+from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
+from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, SECRETS, Json, Kind
+from controlplane.simulation.kinds.base import DEFAULT_KINDS
+from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import ClusterSpec, World
 from tests.deploy.manifests import ROOT, documents
 from tests.support.rows import each
@@ -103,7 +108,9 @@ def test_bad_input_is_said_in_one_sentence(words: list[str], said: str, code: in
 
 @pytest.fixture
 async def source(tmp_path: Path) -> AsyncIterator[Transport]:
-    world = World(ClusterSpec(namespaces=("default", "physics")), {}, folder=tmp_path)
+    world = World(
+        ClusterSpec(namespaces=("default", "physics"), kinds=(*DEFAULT_KINDS, *CANDIDATE_KINDS)), {}, folder=tmp_path
+    )
     await world.start()
     config = yaml.safe_dump(world.management.server.kubeconfig()).encode()
     server = Transport("campus", parse_kubeconfig(config))
@@ -124,3 +131,60 @@ async def test_a_namespace_that_the_source_does_not_have_is_refused(source: Tran
         await _check_namespace(source, "campus", name)
     said = f"campus has no namespace {name}, and so no pods in it: {near}--create-namespace makes it"
     assert (str(refused.value), refused.value.code) == (said, 5)
+
+
+MADE = ("Secret", "MultiKueueCluster", "CandidateTarget")
+KUBECONFIG = yaml.safe_dump(invitation.kubeconfig("https://10.0.0.7:6443", AUTHORITY, "the-token")).encode()
+
+
+async def put(source: Transport, text: bytes = KUBECONFIG) -> dict[str, str]:
+    """Make the source's side of the invitation; return what became of each kind."""
+    rows = await _put(source, "campus", source_side(ONE, text))
+    assert rows[0][1:] == ("Namespace", "", "physics", "unchanged")
+    return {kind: result for _, kind, _, _, result in rows[1:]}
+
+
+async def test_invited_again_only_the_kubeconfig_is_new(source: Transport) -> None:
+    assert await put(source) == dict.fromkeys(MADE, "created")
+    renewed = yaml.safe_dump(invitation.kubeconfig("https://10.0.0.7:6443", AUTHORITY, "another")).encode()
+    assert await put(source, renewed) == {**dict.fromkeys(MADE, "unchanged"), "Secret": "configured"}
+    secret = await source.get(SECRETS, ONE.secrets, ONE.target)
+    assert parse_kubeconfig(base64.b64decode(secret["data"]["kubeconfig"])).token == "another"
+
+
+async def test_what_says_something_else_is_written_anew(source: Transport) -> None:
+    await put(source)
+    other = source_side(msgspec.structs.replace(ONE, tier=2), KUBECONFIG)
+    rows = await _put(source, "campus", other)
+    assert {row[1]: row[-1] for row in rows[1:]} == {
+        **dict.fromkeys(MADE, "unchanged"),
+        "Secret": "configured",
+        "CandidateTarget": "configured",
+    }
+    assert (await source.get(CANDIDATE_TARGETS, ONE.namespace, ONE.target))["spec"]["tier"] == 2
+
+
+@pytest.mark.parametrize("kind", [SECRETS, MULTIKUEUE_CLUSTERS, CANDIDATE_TARGETS], ids=lambda kind: str(kind.kind))
+async def test_what_somebody_else_made_is_left_as_it_is(source: Transport, kind: Kind) -> None:
+    others = by_kind(source_side(ONE, b"of somebody else"))[kind.kind]
+    del others["metadata"]["labels"]
+    if kind != SECRETS:
+        others["spec"] = by_kind(source_side(msgspec.structs.replace(ONE, target="other", tier=7), None))[kind.kind][
+            "spec"
+        ]
+    before = await source.create(kind, others["metadata"].get("namespace", ""), others)
+    found = await put(source)
+    assert found.pop(kind.kind) == "left as it is: it was not made by an invitation"
+    assert set(found.values()) <= {"created"}
+    assert await source.get(kind, others["metadata"].get("namespace", ""), ONE.target) == before
+
+
+async def test_what_a_cluster_refuses_is_said_in_one_sentence(source: Transport) -> None:
+    stranger = Transport("campus", replace(source.config, token="of somebody else"))
+    try:
+        with pytest.raises(CommandFailure) as refused:
+            await put(stranger)
+    finally:
+        await stranger.close()
+    assert str(refused.value).startswith("campus refuses Namespace physics: 401 Unauthorized")
+    assert "\n" not in str(refused.value)

@@ -5,13 +5,14 @@ other history.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controlplane.clusters import contradictions
 from controlplane.clusters.pace import Pace
-from tests.clusters.following import Following, following
+from tests.clusters.following import QUICK, Following, following
 from tests.clusters.miniapi import (
     CUT,
     END,
@@ -22,6 +23,7 @@ from tests.clusters.miniapi import (
     status,
     until,
 )
+from tests.support.waiting import PATIENCE
 
 
 async def cut(api: MiniApi) -> None:
@@ -238,8 +240,9 @@ async def test_what_was_told_of_the_history_before_is_told_again_of_this_one(api
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_change_of_what_was_never_shown_costs_a_list(api: MiniApi, known: bool) -> None:
-    """As where a watch goes on in a store that was put back, and has grown past the watch's place: b was added before that."""
-    async with following(api) as f:
+    """As where a watch goes on in a store that was put back, and has grown past the watch's place: b was added before that.
+    It is listed at once, and not when the watch shows something more."""
+    async with following(api, pace=replace(QUICK, idle_timeout=10 * PATIENCE)) as f:
         api.stream().put_nowait(line("ADDED", obj("a", 11)))
         await until(lambda: len(f.log.deltas) == 2)
         before = len(api.lists())

@@ -14,9 +14,10 @@ from controlplane.controllers.coscheduling.feasibility.controller import Feasibi
 from controlplane.controllers.coscheduling.feasibility.observe import WORKER_KINDS
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind
 from controlplane.log.codec import Codec
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import ObjectChange, OpenRead, ReadAnswer, WriteRefusal
 from tests.coscheduling.samples import NS, UID, run
+from tests.support.scenes import SceneLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OURS = "kueue.x-k8s.io/multikueue"
@@ -24,7 +25,7 @@ STREAM = fit_stream(PIPELINE_RUNS, NS, "my-pipelinerun")
 EVERY = tuple(kind.name for kind in WORKER_KINDS)
 
 
-class Scene:
+class Scene(SceneLog):
     """One log, one room. What is decided is recorded, after it went through the log's own encoding."""
 
     def __init__(self, *workers: str, **policy: Any) -> None:
@@ -41,20 +42,7 @@ class Scene:
     # --- the log ---
 
     def record(self, new: NewEvent) -> None:
-        self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
-        name, schema, data = self.codec.encode(new.event)
-        recorded = Recorded(
-            position=len(self.log) + 1,
-            stream=new.stream,
-            version=self.versions[new.stream],
-            event=self.codec.decode(name, schema, data),
-            cluster=new.cluster,
-            caused_by=new.caused_by,
-            recorded_at=self.now,
-        )
-        assert recorded.event == new.event
-        self.log.append(recorded)
-        self.room.fold(recorded)
+        self.room.fold(self.appended(new))
 
     def say(self, cluster: str, event: Event) -> None:
         self.record(NewEvent(stream=events.cluster_stream(cluster), event=event, cluster=cluster))

@@ -32,7 +32,7 @@ from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIG
 from controlplane.local.witness import Witness
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.simulation.apiserver.persistence import dump, load
+from controlplane.simulation.apiserver.persistence import load, snapshot
 from controlplane.simulation.world import KUEUE_NAMESPACE, SimulatedCluster, secret_name
 from controlplane.telemetry import Metrics
 from controlplane.web.health import Health
@@ -301,7 +301,7 @@ class Stage(Live):
     def backup(self, name: str) -> Path:
         """Back up a worker's store."""
         path = self._folder / f"{name}.backup"
-        dump(self.world.clusters[name].store, path)
+        snapshot(self.world.clusters[name].store).write(path)
         return path
 
     # work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -14,13 +14,21 @@ from starlette.testclient import TestClient
 from controlplane.clusters.protocol import ClusterPort
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
-from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.settings import Settings
 from controlplane.settings.web import WebSettings
 from tests.support.waiting import PATIENCE
 
 HERE = "http://127.0.0.1"
+
+
+def until_ready(follower: Follower) -> None:
+    """Wait until it has read the log."""
+    began = time.monotonic()
+    while not follower.ready:
+        assert time.monotonic() - began < PATIENCE
+        time.sleep(0.01)
 
 
 def wait_for_hours(follower: Follower) -> None:
@@ -43,7 +51,7 @@ def served(
     follower.start()
     try:
         if ready:
-            assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+            until_ready(follower)
             wait_for_hours(follower)
         with TestClient(app, base_url=HERE, client=(client, 1234), raise_server_exceptions=False) as asked:
             yield asked

@@ -4,7 +4,6 @@ reviews over HTTP."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -13,14 +12,14 @@ import pytest
 
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
-from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API, PAGES, path_parameters
 from controlplane.settings import Settings
 from controlplane.settings.web import WebSettings
 from tests.pages.reviews import Reviews, reviewing
+from tests.pages.serving import until_ready
 from tests.support.deep import deep_after
-from tests.support.waiting import PATIENCE
 
 OWN, FOREIGN = "/workloads/team-a/live", "/workloads/team-b/sim"
 # What each of these sees of an address: 200 what it is, 404 as if it were not there, 401 who are you.
@@ -73,7 +72,7 @@ def followed(fleet_url: str) -> Iterator[tuple[Follower, Readers]]:
     connect = connector(settings, fleet_url)
     follower, readers = Follower(connect, settings), Readers(connect)
     follower.start()
-    assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+    until_ready(follower)
     yield follower, readers
     follower.stop()
     readers.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from controlplane.audit.archived_workloads import page
 from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.log.archive.dropping import Ended
-from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API
 from controlplane.settings import Settings
@@ -28,10 +27,9 @@ from tests.docs.fleet_story import story
 from tests.log.archived import archive, connected, dropped
 from tests.log.migrating import partition_size
 from tests.pages.reviews import reviewing
-from tests.pages.serving import served
+from tests.pages.serving import served, until_ready
 from tests.pages.test_access import World, token
 from tests.support import postgres
-from tests.support.waiting import PATIENCE
 
 GONE = "team-b/job-etl-0a1b2"
 
@@ -187,7 +185,7 @@ async def test_who_may_not_see_a_namespace_is_not_told_what_is_archived_of_it(ar
     follower, readers = Follower(connect, settings), Readers(connect)
     follower.start()
     try:
-        assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+        until_ready(follower)
         async with (
             reviewing() as (reviews, cluster),
             World(follower, readers, reviews, cluster).client(authentication="token") as client,

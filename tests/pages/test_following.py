@@ -22,13 +22,13 @@ from controlplane.log.event import NewEvent
 from controlplane.pages import server
 from controlplane.pages.beside import listen
 from controlplane.pages.directory import Row, Wanted
-from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.follower import Follower
 from controlplane.pages.readers import connector
 from controlplane.settings import Settings
 from controlplane.settings.web import WebSettings
 from tests.audit.script import write
 from tests.docs.fleet_story import story
-from tests.pages.serving import served
+from tests.pages.serving import served, until_ready
 from tests.support import postgres
 from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
@@ -55,7 +55,7 @@ def follower_of(url: str) -> Iterator[Follower]:
     settings = Settings()
     follower = Follower(connector(settings, url), settings)
     follower.start()
-    assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+    until_ready(follower)
     try:
         yield follower
     finally:
@@ -139,7 +139,7 @@ def test_a_database_that_is_away_is_said_and_comes_back(fleet_url: str) -> None:
         assert "cannot be read" in pages.get("/outages").text
         right = connector(site.settings, fleet_url)
         site.follower._connect = site.readers._connect = right
-        assert wait_until_ready(site.follower, timedelta(seconds=PATIENCE))
+        until_ready(site.follower)
         assert pages.get("/workloads").status_code == pages.get("/outages").status_code == 200
 
 

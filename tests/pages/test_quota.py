@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -21,7 +20,7 @@ from controlplane.log.event import NewEvent
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
 from controlplane.pages.concealing import OTHER, as_shown, plain_as_shown
-from controlplane.pages.follower import Follower, wait_until_ready
+from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API
 from controlplane.pages.views.event import namespace_of
@@ -31,8 +30,8 @@ from tests.audit.database import keep
 from tests.audit.samples import sample
 from tests.audit.script import write
 from tests.pages.reviews import reviewing
+from tests.pages.serving import until_ready
 from tests.quota.admission.scene import Scene
-from tests.support.waiting import PATIENCE
 
 OWN, FOREIGN = "team-a", "team-b"
 
@@ -78,7 +77,7 @@ async def asked(url: str, *paths: str, user: str) -> list[httpx2.Response]:
     connect = connector(settings, url)
     follower, readers = Follower(connect, settings), Readers(connect)
     follower.start()
-    assert wait_until_ready(follower, timedelta(seconds=PATIENCE))
+    until_ready(follower)
     try:
         async with reviewing() as (_, cluster):
             app = create_app(settings, readers, follower, Access(settings.web, cluster))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controlplane.kube.kinds import Json
-from controlplane.kube.pod_requests import effective, in_thousandths, scheduled
+from controlplane.kube.pod_requests import ADMITTED, effective, scheduled
+from controlplane.kube.quantities import to_milli
 from tests.support.rows import each
 
 
@@ -34,16 +35,16 @@ def container(restart: str = "", name: str = "c", **requests: str) -> Json:
     ],
 )
 def test_what_a_pod_asks_for(spec: Json, cpu: int) -> None:
-    assert in_thousandths(spec)["cpu"] == cpu
+    assert to_milli(effective(spec, ADMITTED)["cpu"]) == cpu
     assert scheduled(spec)[0]["cpu"] == cpu
 
 
 def test_limits_stand_in_only_after_admission() -> None:
     limited = {"containers": [{"resources": {"limits": {"cpu": "2"}}}]}
-    assert in_thousandths(limited) == {"cpu": 2000}
+    assert to_milli(effective(limited, ADMITTED)["cpu"]) == 2000
     assert effective(limited) == {}
     both = {"containers": [{"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}]}
-    assert in_thousandths(both) == {"cpu": 1000}
+    assert to_milli(effective(both, ADMITTED)["cpu"]) == 1000
 
 
 def test_a_pod_may_ask_for_nothing() -> None:

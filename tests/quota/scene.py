@@ -13,8 +13,9 @@ from controlplane.controllers.quota.events import QuotaConditionDecided, QuotaDe
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
 from controlplane.log.codec import Codec
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import ObjectChange, WriteRefusal
+from tests.support.scenes import SceneLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOME = (
@@ -40,7 +41,7 @@ def group(*resources: Json, flavor: str = "default") -> Json:
     }
 
 
-class Scene:
+class Scene(SceneLog):
     """One log, one controller. What is decided is recorded, and the object changed as the request says."""
 
     def __init__(self, *workers: str, management: str = "Automated", quota: str = "1") -> None:
@@ -65,21 +66,7 @@ class Scene:
     # --- the log ---
 
     def record(self, new: NewEvent) -> None:
-        self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
-        name, schema, data = self.codec.encode(new.event)
-        recorded = Recorded(
-            position=len(self.log) + 1,
-            stream=new.stream,
-            version=self.versions[new.stream],
-            event=self.codec.decode(name, schema, data),
-            cluster=new.cluster,
-            caused_by=new.caused_by,
-            recorded_at=self.now,
-        )
-        assert recorded.event == new.event
-        assert 0 <= new.caused_by < recorded.position
-        self.log.append(recorded)
-        self.controller.fold(recorded)
+        self.controller.fold(self.appended(new))
 
     def say(self, cluster: str, event: Event) -> None:
         self.record(NewEvent(stream=events.cluster_stream(cluster), event=event, cluster=cluster))

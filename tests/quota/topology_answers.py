@@ -28,9 +28,16 @@ class TopologyPlay(Play):
                 self.state.put_node(parse.parse_node(obj), self.now)
             case "Pod":
                 requests = in_order(counted(obj["spec"], NO_DEFAULTS, "spec").requests)
-                self.state.put_pod_usage(f"ns/{obj['metadata']['name']}", obj["spec"]["nodeName"], requests, self.now)
+                place = f"ns/{obj['metadata']['name']}", obj["spec"]["nodeName"]
+                self.state.wake_released()
+                self._freed(self.state.snapshot.topology.put_pod(*place, requests))
             case _:
                 super()._put(obj)
+
+    def _freed(self, flavors: list[str]) -> None:
+        """Try those again who may fit now, as the service does once pods have left nodes."""
+        if queues := self.state.snapshot.with_flavors(flavors):
+            self.state.wake(queues, self.now)
 
     def answer(self) -> Json:
         """Return the answer."""
@@ -65,7 +72,8 @@ class TopologyPlay(Play):
                 state.drop_node(step["name"], now)
                 state.wake(list(state.snapshot.queues), now)
             case "drop pod":
-                state.drop_pod_usage(f"ns/{step['name']}", now)
+                state.wake_released()
+                self._freed(state.snapshot.topology.drop_pod(f"ns/{step['name']}"))
                 state.wake(list(state.snapshot.queues), now)
             case "checks":
                 self._checks(step["nodeSelector"])

@@ -276,7 +276,7 @@ class NobodyIsLost(RuleBasedStateMachine):
                 self.queue.again(identity, self.now)
             case _:
                 del self.known[identity]
-                self.queue.done(identity)
+                self.queue.remove(identity)
 
     @rule(cpu=st.sampled_from("12"))
     def node_comes(self, cpu: str) -> None:

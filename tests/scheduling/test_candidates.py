@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, stamp
 from controlplane.kube.kinds import NODES, PODS, PRIORITY_CLASSES, Json
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.settings.scheduler import SchedulerSettings
-from tests.scheduling.stage import Cluster, Stage, staged, until
+from tests.scheduling.stage import PROFILE, Cluster, Stage, staged, until
 from tests.scheduling.test_replicas import bindings, of_binding, recorded
 
 HOME = "on-premises"
@@ -157,8 +160,11 @@ async def test_the_node_of_a_reservation_goes(database_url: str) -> None:
         await until(lambda: cluster.on("c") == "second")
 
 
-async def test_room_is_made_only_under_a_permit_that_says_so(database_url: str) -> None:
-    async with staged(database_url) as stage:
+async def test_room_is_made_only_under_a_permit_that_says_so(database_url: str, tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config.write_text(yaml.safe_dump({**head, "podMaxBackoffSeconds": 1, "profiles": [{"schedulerName": PROFILE}]}))
+    async with staged(database_url, config=config) as stage:
         cluster, source = stage.cluster, Source(stage.cluster)
         cluster.node("n", cpu="1")
         cluster.store.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})

@@ -29,7 +29,7 @@ from controlplane.kube.kinds import (
     Json,
     meta,
 )
-from controlplane.simulation.apiserver.persistence import dump, load, snapshot
+from controlplane.simulation.apiserver.persistence import load, snapshot
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.jobs import JobPace
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
@@ -266,7 +266,7 @@ def test_a_snapshot_holds_everything_and_only_snapshots_are_read(tmp_path: Path)
     store = empty()
     store.create(JOBS, job("a"))
     store.patch(JOBS, "default", "a", {"status": {"active": 1}}, subresource="status", field_manager="x")
-    dump(store, tmp_path / "s.jsonl")
+    snapshot(store).write(tmp_path / "s.jsonl")
     restored = empty()
     restored.create(JOBS, job("b"))
     assert load(restored, tmp_path / "s.jsonl")

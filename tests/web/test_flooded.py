@@ -114,11 +114,11 @@ async def test_there_are_never_more_connections_than_may_be() -> None:
 
 async def test_who_is_at_work_goes_last_and_not_never() -> None:
     """Whoever waits gives way before whoever works; where all work, the oldest does."""
-    app, inside = web.Application(), asyncio.Semaphore(0)
+    app, inside, over = web.Application(), asyncio.Semaphore(0), asyncio.Event()
 
     async def slow(_: web.Request) -> web.Response:
         inside.release()
-        await asyncio.sleep(60)
+        await over.wait()
         return web.Response()
 
     async def quick(_: web.Request) -> web.Response:
@@ -139,6 +139,7 @@ async def test_who_is_at_work_goes_last_and_not_never() -> None:
             assert await _until_closed(streams[0][0]) == b""
         assert not streams[3][0].at_eof()
     finally:
+        over.set()  # or the server would wait for those who are at work
         for _, writer in streams:
             writer.close()
         await server.stop()

@@ -103,7 +103,6 @@ class CoschedulingPolicy(Value):
     `patience`: how long a task that can never run waits before it ends; None: for ever.
     """
 
-    cluster: str = MANAGEMENT
     config_namespace: str = "tekton-pipelines"
     mode: Mode | None = None
     old_worker: bool = False
@@ -126,7 +125,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.policy, self.identity = policy, identity
         self.runs: dict[str, RunState] = {}
         self.nodes: dict[str, NodeFitness] = {}
-        self.connection = Connection(name=policy.cluster)
+        self.connection = Connection(name=MANAGEMENT)
         self.flags, self.defaults = Flags(), ""
         self.places = ObjectPlaces(_SEEN, _GONE)
         self._positions, self._connections = RunFacets(), ConnectionFacets()
@@ -144,7 +143,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on the cluster; None if it concerns no run."""
-        if change.cluster != self.policy.cluster:
+        if change.cluster != MANAGEMENT:
             return None
         event = observe(change, now, self.policy.config_namespace)
         if event is not None:
@@ -172,7 +171,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
                 self._enqueue(*self._volumes.fold(recorded, name))
             case "coscheduling":
                 self._fold_config(recorded)
-            case "cluster" if recorded.stream == cluster_stream(self.policy.cluster):
+            case "cluster" if recorded.stream == cluster_stream(MANAGEMENT):
                 self._connected(fold_connection(self.connection, recorded), recorded.position)
             case "service" if isinstance(recorded.event, ServiceStarted):
                 self._connected(restarted(self.connection, recorded), recorded.position)
@@ -330,7 +329,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         return found | self._families.positions(stream, self._positions)
 
     def _seen_since(self, *kinds: str) -> int:
-        return self._connections.of(self.policy.cluster, kinds)[f"{self.policy.cluster}.view"]
+        return self._connections.of(MANAGEMENT, kinds)[f"{MANAGEMENT}.view"]
 
     def _decide_config(self, stream: str) -> Decided:
         message = self._refusals.get(stream, "")
@@ -346,7 +345,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         if self.policy.mode is not None:
             flags = msgspec.structs.replace(flags, mode=self.policy.mode)
         return RunContext(
-            cluster=self.policy.cluster,
+            cluster=MANAGEMENT,
             ready=self.ready,
             sees_flags=self._sees_flags,
             flags=flags,
@@ -361,7 +360,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         )
 
     def _event(self, stream: str, event: Event, caused_by: int) -> NewEvent:
-        cluster = getattr(event, "cluster", "") or self.policy.cluster
+        cluster = getattr(event, "cluster", "") or MANAGEMENT
         return NewEvent(stream=stream, event=event, cluster=cluster, caused_by=caused_by)
 
     # --- what is open ------------------------------------------------------------------------------------------------

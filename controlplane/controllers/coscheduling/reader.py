@@ -38,10 +38,6 @@ class ObjectReader:
         found = self._get(obj, field, path, str)
         return "" if found is None else str(found)
 
-    def flag(self, obj: Json, field: str, path: str = "") -> bool:
-        """Return a boolean, False where it is absent."""
-        return bool(self._get(obj, field, path, bool))
-
     def items(self, obj: Json, field: str, path: str = "") -> list[Json]:
         """Return a list of objects, empty where it is absent."""
         found: list[Any] = self._get(obj, field, path, list) or []

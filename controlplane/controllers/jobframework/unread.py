@@ -25,9 +25,6 @@ class UnreadObjects:
         elif self._places:
             self._places.pop(getattr(event, "uid", ""), None)
 
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._places
-
     def holds(self, kind: str, namespace: str, name: str) -> bool:
         """Whether there is one of this name."""
         return (kind, namespace, name) in self._places.values()

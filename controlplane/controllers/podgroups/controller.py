@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity import events as connectivity
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker
 from controlplane.controllers.podgroups import render
@@ -74,7 +75,7 @@ class PodGroupController(WritingController[GroupWrite]):
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on our cluster; None if it concerns nobody."""
-        if change.cluster != self.policy.cluster or self._is_others(change):
+        if change.cluster != MANAGEMENT or self._is_others(change):
             return None
         found = observe(change)
         if found is None:
@@ -108,7 +109,7 @@ class PodGroupController(WritingController[GroupWrite]):
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind on a cluster: UID to (namespace, name, resourceVersion)."""
-        return self.index.existing(KINDS[kind]) if cluster == self.policy.cluster and kind in KINDS else {}
+        return self.index.existing(KINDS[kind]) if cluster == MANAGEMENT and kind in KINDS else {}
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
@@ -135,7 +136,7 @@ class PodGroupController(WritingController[GroupWrite]):
             NewEvent(
                 stream=stream,
                 event=event,
-                cluster=self.policy.cluster,
+                cluster=MANAGEMENT,
                 caused_by=cause(self.index, stream, event) or slot.position,
             )
             for event in plan.decisions
@@ -179,7 +180,7 @@ class PodGroupController(WritingController[GroupWrite]):
             return []
         owner = read.owner
         key = owner_stream(read.namespace, owner)
-        return [OpenRead(key, self.policy.cluster, owner.api_version, owner.kind, read.namespace, owner.name)]
+        return [OpenRead(key, MANAGEMENT, owner.api_version, owner.kind, read.namespace, owner.name)]
 
     def is_wanted(self, read: OpenRead) -> bool:
         """Whether a pod still waits for a read."""

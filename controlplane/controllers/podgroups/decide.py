@@ -65,7 +65,7 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
         return _resolve(index, seen, now, but=owner)
     if group is None or group.deleting:
         return NOTHING
-    head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": index.policy.cluster}
+    head = {"uid": seen.uid, "resource_version": seen.resource_version, "cluster": index.connection.name}
     if group.owner_uid != owner.uid:
         warning = taken(group)
         if seen.problem == str(warning):
@@ -181,7 +181,7 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
         return NOTHING  # the garbage collector would take it as soon as it is there
     wanted, resources = _derive(index, first, found)
     created = events.GroupCreationDecided(
-        cluster=index.policy.cluster,
+        cluster=index.connection.name,
         owner=found.owner,
         min_member=wanted,
         min_resources=resources,
@@ -222,7 +222,7 @@ def _update(
     if wanted == known or not _by_template(index, first, known, wanted):
         return None
     return events.GroupUpdateDecided(
-        cluster=index.policy.cluster,
+        cluster=index.connection.name,
         uid=seen.uid,
         resource_version=seen.resource_version,
         min_member=wanted[0],
@@ -258,7 +258,7 @@ def _status(
     if now < next_write:
         return GroupPassResult(wake=min(next_write, wake) if wake is not None else next_write)
     status = events.GroupStatusDecided(
-        cluster=index.policy.cluster,
+        cluster=index.connection.name,
         uid=seen.uid,
         resource_version=seen.resource_version,
         phase=phase,
@@ -366,7 +366,7 @@ def decide_rules(index: PodGroupIndex, state: RulesState, now: datetime) -> Grou
     if not state.slot.free(now):
         return GroupPassResult(wake=state.slot.wake)
     noted = events.RulesNoted(
-        cluster=index.policy.cluster,
+        cluster=index.connection.name,
         uid=state.uid,
         resource_version=state.resource_version,
         note=wanted,

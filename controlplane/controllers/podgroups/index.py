@@ -11,7 +11,7 @@ from collections import OrderedDict
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import EVENTS as CONNECTIVITY
-from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
+from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted, cluster_stream
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.podgroups.events import (
@@ -66,7 +66,6 @@ class PodGroupPolicy(Part):
     OwnerReferencesPermissionEnforcement may want it off. `inqueue_limit`: how long an admitted group may take to start;
     it rests as long afterwards. `overcommit`: Volcano's factor."""
 
-    cluster: str = MANAGEMENT
     schedulers: tuple[str, ...] = OUR_SCHEDULERS
     block_owner_deletion: bool = True
     refresh_after: timedelta = timedelta(minutes=10)
@@ -88,7 +87,7 @@ class PodGroupIndex:
         self.owners: dict[str, OwnerState] = {}
         self.rules = RulesState()
         self.capacity: ClusterCapacity | None = None
-        self.connection = Connection(name=policy.cluster)
+        self.connection = Connection(name=MANAGEMENT)
         self.positions = PodGroupFacets()
         self.waiters: dict[str, set[str]] = {}
         self.admitting: dict[str, dict[str, int]] = {}
@@ -309,7 +308,7 @@ class PodGroupIndex:
         ready = self.ready
         if isinstance(recorded.event, ServiceStarted):
             self.connection = restarted(self.connection, recorded)
-        elif recorded.stream == f"cluster/{self.policy.cluster}":
+        elif recorded.stream == cluster_stream(MANAGEMENT):
             self.connection = fold_connection(self.connection, recorded)
         self.positions.connected(self.connection, recorded.position)
         if self.ready and not ready:

@@ -18,7 +18,6 @@ from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.kube.requests import event_about, timestamp
 from controlplane.runtime.streams import object_of
 
-_LONGEST_NOTE = 1024
 _KINDS: dict[str, Kind] = {"Pod": PODS, "PodGroup": POD_GROUPS, "ConfigMap": CONFIG_MAPS}
 
 

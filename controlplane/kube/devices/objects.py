@@ -203,9 +203,9 @@ def allocated_device(result: Obj, where: str = "result") -> DeviceID | None:
     return None if flag(result, "adminAccess", where) else found
 
 
-def allocated_devices(allocation: Obj | None, where: str = "claim") -> list[DeviceID]:
+def allocated_devices(allocation: Obj | None) -> list[DeviceID]:
     """Return the devices that an allocation takes from others."""
-    found = (allocated_device(result) for result in _results(allocation or {}, where))
+    found = (allocated_device(result) for result in _results(allocation or {}, "claim"))
     return [one for one in found if one is not None]
 
 

@@ -50,11 +50,6 @@ def snapshot(store: Store) -> StoreSnapshot:
     return StoreSnapshot(store.version, (orjson.dumps(header), *objects))
 
 
-def dump(store: Store, path: Path) -> None:
-    """Write what the store holds to a file. OSError if it cannot be written."""
-    snapshot(store).write(path)
-
-
 def load(store: Store, path: Path) -> bool:
     """Fill a store that nobody uses yet from a file; False if there is none. ValueError if it is not such a file, or of
     a kind not served.

@@ -25,8 +25,9 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 from controlplane.kube.requests import timestamp
 from controlplane.log.codec import Codec
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
+from tests.support.scenes import SceneLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NS = "team"
@@ -38,7 +39,7 @@ def quota(cpu: str, flavor: str = "default", **limits: str) -> Json:
     return {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
 
 
-class Scene:
+class Scene(SceneLog):
     """One log, one controller, and the objects of one API server."""
 
     def __init__(
@@ -86,21 +87,7 @@ class Scene:
     # --- the log -----------------------------------------------------------------------------------------------------
 
     def record(self, new: NewEvent) -> None:
-        self.versions[new.stream] = self.versions.get(new.stream, 0) + 1
-        name, schema, data = self.codec.encode(new.event)
-        recorded = Recorded(
-            position=len(self.log) + 1,
-            stream=new.stream,
-            version=self.versions[new.stream],
-            event=self.codec.decode(name, schema, data),
-            cluster=new.cluster,
-            caused_by=new.caused_by,
-            recorded_at=self.now,
-        )
-        assert recorded.event == new.event
-        assert 0 <= new.caused_by < recorded.position
-        self.log.append(recorded)
-        self.controller.fold(recorded)
+        self.controller.fold(self.appended(new))
 
     def replayed(self) -> AdmissionController:
         """Return another controller that has folded the same log."""

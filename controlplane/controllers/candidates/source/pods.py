@@ -23,7 +23,6 @@ from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
     CandidateWriteFailed,
     CandidateWriteUnneeded,
-    ElectionRefused,
     PermitGranted,
     StatusShown,
 )
@@ -384,10 +383,6 @@ class SourceCandidates(WritingController[CandidateWrite]):
         kind, reason, note = told
         ref, suffix = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
         return event_about(ref, state.pod.uid, kind, reason, note, suffix, self.identity, now)
-
-    def refusals(self) -> Mapping[str, ElectionRefused]:
-        """Return the pods that cannot be elected as they are, and why: for the dashboard and `why`."""
-        return {stream: state.refused for stream, state in self.sources.items() if state.refused is not None}
 
 
 def _place(state: SourceState) -> str:

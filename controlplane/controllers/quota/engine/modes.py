@@ -24,11 +24,6 @@ class AssignmentMode(IntEnum):
     DEFERRED_FIT = 2
     FIT = 3
 
-    @property
-    def text(self) -> str:
-        """Kueue's name of it."""
-        return self.name.title().replace("_", "")
-
 
 class Possibility(IntEnum):
     """What a flavor needs for a resource, as fine as flavors are compared; the better the larger.

@@ -7,7 +7,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 
-from controlplane.controllers.quota.engine.amounts import Requests
 from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
 from controlplane.controllers.quota.topology.model import Node, Topology
 
@@ -44,17 +43,6 @@ class NodeChanges(ABC):
         """Note that a Node is gone."""
         self.wake_released()
         self._wake_for_room(self.snapshot.drop_node(name), now)
-
-    def put_pod_usage(self, key: str, node: str, requests: Requests, now: float) -> None:
-        """Note a pod, by its namespace and name, that is bound to a node, has not ended, and that no topology assignment has
-        placed there; `requests` are those of its spec."""
-        self.wake_released()
-        self._wake_for_room(self.snapshot.with_flavors(self.snapshot.topology.put_pod(key, node, requests)), now)
-
-    def drop_pod_usage(self, key: str, now: float) -> None:
-        """Note that such a pod is gone, or has ended."""
-        self.wake_released()
-        self._wake_for_room(self.snapshot.with_flavors(self.snapshot.topology.drop_pod(key)), now)
 
     def _wake_for_room(self, cluster_queues: Collection[str], now: float) -> None:
         if cluster_queues:

@@ -97,10 +97,6 @@ class State(NodeChanges, PastUsage):
         """Return who has quota and is to be considered once more, in which ClusterQueue, and the how manieth time."""
         return [(queue, info, one.number) for queue, info, one in self._second() if one.due <= now]
 
-    def next_second_pass(self) -> float | None:
-        """Return when somebody is due next who has quota, None if nobody is to be considered once more."""
-        return min((one.due for _, _, one in self._second()), default=None)
-
     def _second(self) -> Iterator[tuple[QueueNode, Info, Try]]:
         """Yield who needs a second pass, without those whose pods a worker of MultiKueue places."""
         for key, one in sorted(self.second_pass.tries.items()):

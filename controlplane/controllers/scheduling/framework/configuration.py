@@ -134,11 +134,11 @@ def _gangs(framework: Framework) -> list[Plugin]:
     return [plugin for plugin in framework.points["permit"] if isinstance(plugin, Gang)]
 
 
-def default_framework(plugin_args: Mapping[str, Args] | None = None, registry: Registry = IN_TREE) -> Framework:
+def default_framework(plugin_args: Mapping[str, Args] | None = None) -> Framework:
     """Return the default profile, with other args for some of its plugins."""
     given = plugin_args or {}
     problems: list[str] = []
-    builder = _Builder(Profile(), registry, "profile", problems)
+    builder = _Builder(Profile(), IN_TREE, "profile", problems)
     builder.args.update(given)
     framework = builder.framework()
     if problems:

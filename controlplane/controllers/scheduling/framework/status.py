@@ -76,11 +76,6 @@ class NodeStatuses(NamedTuple):
         """Return the status of one node."""
         return self.statuses[int(self.which[row])]
 
-    @property
-    def feasible(self) -> NDArray[np.bool_]:
-        """Which nodes were not refused."""
-        return np.equal(self.which, 0)
-
 
 def node_statuses(count: int, *refused: tuple[NDArray[np.bool_], Status]) -> NodeStatuses:
     """Return statuses over `count` nodes, in which the first refusal that applies to a node wins."""

@@ -158,10 +158,6 @@ class Queue:
                 return entry
         return None
 
-    def done(self, identity: str) -> None:
-        """The pod in flight is bound: it leaves the queue."""
-        self.remove(identity)
-
     def refused(self, identity: str, plugins: frozenset[str], now: float) -> None:
         """The pod in flight found no node, refused by these plugins. Without any, everything may help it."""
         entry = self._flying.get(identity)

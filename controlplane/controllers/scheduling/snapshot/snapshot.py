@@ -7,7 +7,7 @@ counts pods is moved along with each pod (`groups`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -187,11 +187,13 @@ class Snapshot:
         """The row of each node number that `groups` uses."""
         return self._rows
 
-    def repelled(self, tolerations: Sequence[Toleration], effects: Collection[str] = BLOCKING) -> Mask:
-        """Return which nodes have a taint with one of the effects that is not tolerated."""
+    def repelled(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Return which nodes have a taint that keeps pods away and is not tolerated."""
         mask: Mask = self.kept(
-            ("repelled", tuple(tolerations), frozenset(effects)),
-            lambda: self.per_taint_set(lambda found: untolerated(found, tolerations, effects) is not None).astype(bool),
+            ("repelled", tuple(tolerations)),
+            lambda: self.per_taint_set(lambda found: untolerated(found, tolerations, BLOCKING) is not None).astype(
+                bool
+            ),
         )
         return mask
 

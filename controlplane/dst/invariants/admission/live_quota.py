@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.invariants.admission.quota import RULE
+from controlplane.dst.invariants.admission.quota import HeldQuota
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
-from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, Json
 from controlplane.kube.quantities import milli
-from controlplane.kube.slices import replacement_for
-from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.common import Usage, holds_quota, is_active, usage_of
 
 _LATE = 240.0  # virtual seconds for which an arrangement may be what is decided on after it was changed
 _Place = tuple[str, str]
@@ -118,15 +114,6 @@ class ResourceTree:
         return max(0, kept - used) + above
 
 
-class Held(NamedTuple):
-    """What a Workload holds: of which ClusterQueue, how much of what; and whose place it takes."""
-
-    queue: str
-    usage: Usage
-    name: str
-    replaces: str
-
-
 class ArrangementHistory:
     """The arrangements of the last minutes, over all incarnations of the management cluster."""
 
@@ -146,44 +133,13 @@ class ArrangementHistory:
         return [found for _, found in reversed(self._found)]
 
 
-class LiveQuota:
-    """Who holds what on the management cluster, in one incarnation of it. `reservations` counts those that were looked at."""
+class LiveQuota(HeldQuota):
+    """What is held of queues that change."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment, history: ArrangementHistory) -> None:
-        self._trace, self._place, self._history = trace, place, history
-        self._held: dict[str, Held] = {}
-        self._taken_back: set[str] = set()
-        self.reservations = 0
+        self._history = history
         history.note(place)
-        self.recount()
-
-    def on_commit(self, commit: Commit) -> None:
-        """Look at a change of a Workload."""
-        uid, obj = commit.record.uid, commit.record.obj
-        before = commit.previous.obj if commit.previous is not None else None
-        reserved_before = before is not None and is_true(before, "QuotaReserved")
-        self._enter(uid, None if commit.type == "DELETED" else obj)
-        if uid not in self._held:
-            self._taken_back.discard(uid)
-        elif reserved_before and before is not None and not is_active(before):
-            self._taken_back.add(uid)
-        elif not reserved_before:
-            self.reservations += 1
-            if wrong := self._wrong(uid):
-                self._trace.violate(RULE, f"{commit.record.name} at {commit.record.version}: {wrong}")
-
-    def recount(self) -> None:
-        """Look at the whole cluster once more."""
-        self._held = {}
-        for record in self._place.store.records(WORKLOADS):
-            self._enter(record.uid, record.obj)
-
-    def _enter(self, uid: str, obj: Json | None) -> None:
-        self._held.pop(uid, None)
-        admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
-        if obj is not None and admission is not None:
-            name = f"{meta(obj)['namespace']}/{meta(obj)['name']}"
-            self._held[uid] = Held(f"queue/{admission['clusterQueue']}", usage_of(obj), name, replacement_for(obj))
+        super().__init__(trace, place)
 
     def used(self, but: str = "") -> dict[_Place, dict[str, int]]:
         """Return what ClusterQueues use, by flavor and resource, without one Workload. Of a slice whose place another one has
@@ -195,8 +151,8 @@ class LiveQuota:
             if uid in self._taken_back or uid == but:
                 continue
             for place, amount in one.usage.items():
-                of = sums.setdefault(place, {})
-                of[one.queue] = of.get(one.queue, 0) + max(0, amount - heirs.get(one.name, {}).get(place, 0))
+                of, queue = sums.setdefault(place, {}), f"queue/{one.queue}"
+                of[queue] = of.get(queue, 0) + max(0, amount - heirs.get(one.name, {}).get(place, 0))
         return sums
 
     def _wrong(self, uid: str) -> str:

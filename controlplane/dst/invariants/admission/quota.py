@@ -9,6 +9,7 @@ before its job has stopped, as in Kueue's cache: that is the user's doing, and i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -26,26 +27,28 @@ RULE = "reservations are within quota"
 _THOUSANDTHS = 1000
 
 
-class ReservedAmount(NamedTuple):
-    """What a Workload holds: of which ClusterQueue, how many thousandths of a CPU; and whose place it takes."""
+class Held(NamedTuple):
+    """What a Workload holds: of which ClusterQueue, how much of what, in thousandths; and whose place it takes."""
 
     queue: str
-    amount: int
+    usage: Usage
     name: str
     replaces: str
 
 
-class ReservedQuota:
+class HeldQuota(ABC):
     """Who holds what on the management cluster, in one incarnation of it. `reservations` counts those that were looked at."""
 
-    def __init__(self, trace: Trace, place: ClusterEnvironment, shape: Shape) -> None:
-        self._trace, self._queues, self._cohort = trace, cluster_queues(shape), shape.cohort
-        self._place = place
-        self._held: dict[str, ReservedAmount] = {}
+    def __init__(self, trace: Trace, place: ClusterEnvironment) -> None:
+        self._trace, self._place = trace, place
+        self._held: dict[str, Held] = {}
         self._taken_back: set[str] = set()
         self.reservations = 0
-        for record in place.store.records(WORKLOADS):
-            self._enter(record.uid, record.obj)
+        self._count()
+
+    @abstractmethod
+    def _wrong(self, uid: str) -> str:
+        """Return what is exceeded by the reservation of a Workload; "" if nothing is."""
 
     def on_commit(self, commit: Commit) -> None:
         """Look at a change of a Workload."""
@@ -59,33 +62,46 @@ class ReservedQuota:
             self._taken_back.add(uid)
         elif not reserved_before:
             self.reservations += 1
-            if wrong := overdrawn(self._sums(), self._queues, self._cohort):
+            if wrong := self._wrong(uid):
                 self._trace.violate(RULE, f"{commit.record.name} at {commit.record.version}: {wrong}")
 
     def recount(self) -> None:
         """Look at the whole cluster once more."""
         kept = self._held
+        self._count()
+        if kept != self._held:
+            self._trace.violate(RULE, f"kept {kept}, counted {self._held}")
+
+    def _count(self) -> None:
         self._held = {}
         for record in self._place.store.records(WORKLOADS):
             self._enter(record.uid, record.obj)
-        if kept != self._held:
-            self._trace.violate(RULE, f"kept {kept}, counted {self._held}")
 
     def _enter(self, uid: str, obj: Json | None) -> None:
         self._held.pop(uid, None)
         admission = (obj.get("status") or {}).get("admission") if obj is not None and holds_quota(obj) else None
         if obj is not None and admission is not None:
             name = f"{meta(obj)['namespace']}/{meta(obj)['name']}"
-            amount = _cpus(usage_of(obj))
-            self._held[uid] = ReservedAmount(admission["clusterQueue"], amount, name, replacement_for(obj))
+            self._held[uid] = Held(admission["clusterQueue"], usage_of(obj), name, replacement_for(obj))
+
+
+class ReservedQuota(HeldQuota):
+    """What is held of queues that stay as they are, in thousandths of a CPU."""
+
+    def __init__(self, trace: Trace, place: ClusterEnvironment, shape: Shape) -> None:
+        self._queues, self._cohort = cluster_queues(shape), shape.cohort
+        super().__init__(trace, place)
+
+    def _wrong(self, uid: str) -> str:
+        return overdrawn(self._sums(), self._queues, self._cohort)
 
     def _sums(self) -> dict[str, int]:
         """Return what each ClusterQueue uses. A slice whose place another one has taken is about to end: both count as the larger."""
-        heirs = {one.replaces: one.amount for one in self._held.values() if one.replaces}
+        heirs = {one.replaces: _cpus(one.usage) for one in self._held.values() if one.replaces}
         sums: dict[str, int] = {}
         for uid, one in self._held.items():
             if uid not in self._taken_back:
-                sums[one.queue] = sums.get(one.queue, 0) + max(0, one.amount - heirs.get(one.name, 0))
+                sums[one.queue] = sums.get(one.queue, 0) + max(0, _cpus(one.usage) - heirs.get(one.name, 0))
         return sums
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from typing import Final
 
 from controlplane.clusters.protocol import ApiError
 from controlplane.dst.engine.steps import HORIZON, Step
@@ -18,7 +17,6 @@ from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, Kind
 from controlplane.simulation.apiserver.history import Record
 
-CHECKER: Final = "example.com/checker"
 _AGAIN = 1.0  # seconds after which it is tried again to make what is still being deleted
 
 
