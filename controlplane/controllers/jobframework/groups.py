@@ -107,17 +107,22 @@ def _without(step: JobPass, job: events.QueuedJobObserved, group: str, found: li
 
 
 def _unfit(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> bool:
-    """See to a group whose Workload does not fit it: one without quota is written anew, another goes. Return False."""
+    """See to a group whose Workload does not fit it: one without quota is written anew, another goes once nothing runs of the group,
+    for its quota counts until then. Return False."""
     if job.suspended and not workload.is_true("QuotaReserved") and not workload.deleting:
         made = _composed_or_told(step, job)
         if made and (priority := step.priority(job)) is not None:
-            del made["labels"]
+            del made["labels"], made["annotations"]  # a Workload has those that it was made with
             made |= {"priority": priority.value, "priority_class": priority.class_name, "active": workload.active}
             head = {**writes.head(workload), "what": "spec", "body": job.body, "queue": job.queue}
             step.write(events.JobWorkloadUpdateDecided(**head, **made, reason=JobReason.JOB_CHANGED))
         return False
     running = not job.suspended and job.end is None
-    if not running or stop(step, job, workload, JobReason.NO_MATCHING_WORKLOAD, matching.RESTORING):
+    if running and not stop(step, job, workload, JobReason.NO_MATCHING_WORKLOAD, matching.RESTORING):
+        return False
+    runs, until = pods.runs_until(step.state.pods.values(), step.now)
+    step.wake_at(until)
+    if not runs:
         matching.removed(step, [workload], JobReason.NO_MATCHING_WORKLOAD)
     return False
 
