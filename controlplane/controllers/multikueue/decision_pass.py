@@ -207,7 +207,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 self.wake_at(until)
         return bool(held) or any(
             remote.job is not None and cluster != but and self.context.in_view(cluster)
-            for other in self.context.slices
+            for other in (*self.context.slices, *self.context.strays)
             for cluster, remote in other.remotes.items()
         )
 

@@ -130,12 +130,14 @@ def _settle(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job
 
 
 def _runs(pass_: WorkloadPass, cluster: str) -> bool:
-    """Whether the job runs on a cluster, or may: its copy is there, and the slice that has it was not deactivated."""
+    """Whether the job runs on a cluster, or may: its copy is there, and the slice that has it was not deactivated, nor is gone there,
+    without which nobody starts it.
+    """
     if pass_.state.remote(cluster).job is not None:
         return True
     for other in pass_.context.slices:
         remote = other.remote(cluster)
-        stopped = remote.clone is not None and not remote.clone.active
+        stopped = remote.clone is None or not remote.clone.active
         if remote.job is not None and not (remote.job.suspended and remote.job.inactive and stopped):
             return True
     return False
@@ -149,7 +151,7 @@ def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
     is the job's. What has ended is removed, and what another slice left behind when it was evicted or placed elsewhere.
     """
     local = pass_.state.local
-    waits = late_status(pass_, local) if local is not None else ""
+    waits = late_status(pass_, local) if local is not None or not held_elsewhere(pass_) else ""
     for cluster, remote in sorted(pass_.state.remotes.items()):
         if cluster == waits or not pass_.context.in_view(cluster):
             continue

@@ -123,6 +123,13 @@ class ExistingObjects:
             and other.owner.uid == owner.uid
         )
 
+    def strays_of(self, state: WorkloadState, streams: Iterable[str]) -> tuple[WorkloadState, ...]:
+        """Return the Workloads, of these streams, of which nothing is known but copies that have the name of the elastic job that a
+        Workload is of; none for any other."""
+        if not is_slice(state):
+            return ()
+        return tuple(self.workloads[stream] for stream in sorted(streams) if stream in self.workloads)
+
     def stream_of_remote_job(self, cluster: str, uid: str) -> str:
         """Return the stream that a job's copy was recorded on, or its refusal; "" if it is not known."""
         return self._remote_jobs.get((cluster, uid), "") or self.unread.stream_of(cluster, uid)

@@ -108,9 +108,9 @@ def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     return until is None or pass_.now < until
 
 
-def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
-    """Write the last status that came after the Workload was finished without it; return the cluster whose copy has to
-    stay for it.
+def late_status(pass_: WorkloadPass, local: WorkloadObserved | None) -> str:
+    """Write the last status that came after the Workload was finished without it, or was gone; return the cluster whose copy has
+    to stay for it.
 
     A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
     """
@@ -126,9 +126,12 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     return ""
 
 
-def _ends(pass_: WorkloadPass, local: WorkloadObserved) -> list[tuple[str, Remote]]:
+def _ends(pass_: WorkloadPass, local: WorkloadObserved | None) -> list[tuple[str, Remote]]:
     """Return the copies that may tell how the job ended."""
-    remotes, own = sorted(pass_.state.remotes.items()), local.cluster_name
+    remotes = sorted(pass_.state.remotes.items())
+    if local is None:
+        return remotes
+    own = local.cluster_name
     return [(name, one) for name, one in remotes if name == (own or name) or _is_its_end(pass_, local, one)]
 
 

@@ -168,6 +168,7 @@ class WorkloadIndex(SharedJobs):
             scoring=self.history.scoring(local, route, self.clusters, self.connections),
             core_writes_until=self.core.until(f"workload/{state.namespace}/{state.name}"),
             slices=self.slices_of(state, self._siblings(state)),
+            strays=self.strays_of(state, self._strays.of(self.stream_of_job(state))),
             members=self.members_of(state),
             components=self.components_of(state),
             unread=self.unread_of(state),

@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue.existing import ExistingObjects, is_sli
 from controlplane.controllers.multikueue.job_changes import fold_moved
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
 from controlplane.controllers.multikueue.state import WorkloadState, fold_remote, fold_unreadable
+from controlplane.controllers.multikueue.strays import StrayCopies
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 
@@ -37,6 +38,7 @@ class SharedJobs(ExistingObjects):
         self._rest_on: dict[str, set[str]] = {}
         self._took_from: dict[str, set[str]] = {}
         self._rested: dict[str, set[str]] = {}
+        self._strays = StrayCopies()
         self._looked_through = _FEW
 
     def _known_by(self) -> set[str]:
@@ -106,6 +108,8 @@ class SharedJobs(ExistingObjects):
             self._over(stream, rested)
         else:
             self.workloads[stream] = state
+        for job in sorted(self._strays.keep(stream, self.workloads.get(stream))):
+            self._dirty.update(dict.fromkeys(sorted(self.dependents(job))))
         if state.unsure:
             self._unsure.add(stream)
         else:

@@ -31,7 +31,7 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
     seen or given up.
     """
     found = _unread(context, now, but)
-    for one in (state, *context.slices, *context.components):
+    for one in (state, *context.slices, *context.strays, *context.components):
         if of_another_job(one):
             continue
         for cluster in sorted(one.remotes.keys() | one.unsure.keys()):
