@@ -117,6 +117,7 @@ class ServiceTerm(LeadershipTerm):
             reads=self._reads,
             anticipating=capability,
             on_folded=self._heard,
+            on_failed=self.measure.failed,
             poll=context.ports.poll,
         )
 

@@ -94,6 +94,7 @@ class SchedulerTerm(LeadershipTerm):
             self._time,
             anticipating=hosted.router,
             on_folded=self._heard,
+            on_failed=self.measure.failed,
             poll=context.ports.poll,
         )
 

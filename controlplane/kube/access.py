@@ -6,9 +6,10 @@ server."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from controlplane.kube.front_proxy import UserInfo, access_review
 from controlplane.kube.kinds import Json, Kind
 from controlplane.values import Value
 
@@ -48,15 +49,30 @@ def review(right: AccessRight) -> Json:
     return _review(SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": _attributes(right)})
 
 
-def review_of(user: str, groups: Sequence[str], right: AccessRight) -> Json:
+def review_of(user: UserInfo, right: AccessRight) -> Json:
     """Return the SubjectAccessReview that asks whether somebody has a right."""
-    spec = {"user": user, "groups": list(groups), "resourceAttributes": _attributes(right)}
-    return _review(SUBJECT_ACCESS_REVIEWS, spec)
+    return access_review(user, {"resourceAttributes": _attributes(right)})
 
 
 def token_review(token: str) -> Json:
     """Return the TokenReview that asks whose a token is."""
     return _review(TOKEN_REVIEWS, {"token": token})
+
+
+def user_of(answer: Mapping[str, Any]) -> UserInfo | None:
+    """Return whose token an answered TokenReview says that it is, None if it is nobody's. `extra` goes along: authorizers go by it,
+    as by the scopes of a token that may do less than its user."""
+    status = answer.get("status")
+    user = status.get("user") if isinstance(status, dict) and status.get("authenticated") is True else None
+    if not isinstance(user, dict) or not user.get("username"):
+        return None
+    extra = user.get("extra") or {}
+    return UserInfo(
+        name=str(user["username"]),
+        uid=str(user.get("uid") or ""),
+        groups=tuple(map(str, user.get("groups") or ())),
+        extra=tuple(sorted((str(key), tuple(map(str, values or ()))) for key, values in extra.items())),
+    )
 
 
 def _review(kind: Kind, spec: Json) -> Json:

@@ -23,7 +23,9 @@ from controlplane.kube.access import (
     is_allowed,
     review_of,
     token_review,
+    user_of,
 )
+from controlplane.kube.front_proxy import UserInfo
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.settings.web import NONE, PROXY, WebSettings
 from controlplane.values import Value
@@ -45,8 +47,7 @@ class Unasked(Exception):  # noqa: N818
 class Viewer(Value):
     """Who asks. `everything`: nobody has to be asked about him."""
 
-    user: str = ""
-    groups: tuple[str, ...] = ()
+    user: UserInfo = UserInfo(name="")
     everything: bool = False
 
 
@@ -85,17 +86,13 @@ class Access:
         if len(users) != 1 or not users[0].strip():
             raise Unauthenticated(f"the proxy has to name one user in {self._web.user_header}")
         named = ",".join(request.headers.getlist(self._web.groups_header)).split(",")
-        return Viewer(user=users[0].strip(), groups=tuple(group.strip() for group in named if group.strip()))
+        groups = tuple(group.strip() for group in named if group.strip())
+        return Viewer(user=UserInfo(name=users[0].strip(), groups=groups))
 
     async def _of_token(self, token: str) -> Viewer:
         async def ask() -> Viewer | None:
-            answered = await self._ask(TOKEN_REVIEWS, token_review(token))
-            status = answered.get("status")
-            status = status if isinstance(status, dict) else {}
-            user = status.get("user") or {}
-            if not status.get("authenticated") or not user.get("username"):
-                return None
-            return Viewer(user=str(user["username"]), groups=tuple(map(str, user.get("groups") or ())))
+            user = user_of(await self._ask(TOKEN_REVIEWS, token_review(token)))
+            return Viewer(user=user) if user is not None else None
 
         found = await self._kept(("token", hashlib.sha256(token.encode()).digest()), ask)
         if found is None:
@@ -121,7 +118,7 @@ class Access:
     async def _may(self, viewer: Viewer, verb: str, namespace: str) -> bool:
         async def ask() -> bool:
             right = AccessRight(group=WORKLOADS.group, resource=WORKLOADS.plural, verb=verb, namespace=namespace)
-            answered = await self._ask(SUBJECT_ACCESS_REVIEWS, review_of(viewer.user, viewer.groups, right))
+            answered = await self._ask(SUBJECT_ACCESS_REVIEWS, review_of(viewer.user, right))
             try:
                 return is_allowed(answered)
             except ValueError:

@@ -53,6 +53,10 @@ class ProcessMeasure:
             for name, count in Counter(types).items():
                 self._metrics.events_appended.labels(type=name).inc(count)
 
+    def failed(self, stream: str) -> None:
+        """Count that nothing could be decided about a stream."""
+        self._metrics.decisions_failed.labels(kind=stream.partition("/")[0]).inc()
+
     def folded(self, events: Sequence[Recorded], live: bool) -> None:
         """Count what was folded; decisions and lags only of events that happened while this process led."""
         self._metrics.log_position.set(events[-1].position)

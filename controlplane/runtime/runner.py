@@ -36,7 +36,7 @@ class Runner:
 
     `reads` carries out the reads of a controller that is `Reading`; `anticipating` decides on events before they are
     committed; `on_folded(events)` hears each batch after it was
-    folded; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
+    folded, `on_failed(stream)` of each stream about which nothing could be decided, for a fault of ours; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
     loop gets a turn."""
 
     def __init__(
@@ -50,12 +50,14 @@ class Runner:
         reads: Reads | None = None,
         anticipating: AnticipatingController | None = None,
         on_folded: Callable[[Sequence[Recorded]], None] = lambda events: None,
+        on_failed: Callable[[str], None] = lambda stream: None,
         poll: float = 1.0,
         batch: int = 2000,
         slice_: int = 250,
     ) -> None:
         self._log_, self._controller, self._effects, self._gate, self._clock = log, controller, effects, gate, clock
         self._reads, self._anticipating = reads, anticipating
+        self._on_failed = on_failed
         self._on_folded, self._poll, self._batch, self._slice = on_folded, poll, batch, slice_
         self._timers: list[tuple[datetime, str]] = []
         self._wakes: dict[str, datetime] = {}
@@ -139,6 +141,7 @@ class Runner:
         except Exception:
             # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
             _log.exception("deciding failed", stream=stream)
+            self._on_failed(stream)
             self._wake(stream, now + timedelta(seconds=30))
             return None
         if self._reads is not None:
@@ -168,6 +171,7 @@ class Runner:
             return self._anticipating.anticipate(events, now)
         except Exception:
             _log.exception("deciding failed, and is tried again once the events are folded", stream=events[0].stream)
+            self._on_failed(events[0].stream)
             return None
 
     def _not_recorded(self, request: Append, error: BaseException, now: datetime) -> None:

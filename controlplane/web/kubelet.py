@@ -162,6 +162,10 @@ class KubeletServer:
             asked = kubelet_api.read(head.path, head.query)
             node = self._answers.node_of(asked.namespace, asked.pod) if asked is not None else ""
             await self._admit(head, writer, node)
+            if asked is not None and self._answers.node_of(asked.namespace, asked.pod) != node:
+                raise KubeletRefusal(
+                    503, f'pod "{asked.namespace}/{asked.pod}" was bound to another Node just now; ask again'
+                )
             if asked is None:
                 _send(writer, 200, *self._plain(head))
             else:

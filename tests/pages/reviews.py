@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,13 +16,24 @@ TOKENS: Mapping[str, tuple[str, list[str]]] = {
     "t-ada": ("ada", ["team-a"]),
     "t-grace": ("grace", ["team-a", "team-b"]),
     "t-nobody": ("nobody", []),
+    "t-scoped": ("auditor", ["auditors"]),
 }
 """Tokens with the user and the groups that each is of."""
+
+
+SCOPED = {"scopes.authorization.openshift.io": ["user:info"]}
+"""What is said beside of the token `t-scoped`, which may do less than its user."""
 
 
 def may(user: str, groups: list[str], verb: str, namespace: str) -> bool:
     """The rights: auditors see all, a team its namespace."""
     return "auditors" in groups or (verb == "get" and namespace != "" and namespace in groups)
+
+
+def _of_workloads(spec: dict[str, Any]) -> bool:
+    wants = spec["resourceAttributes"]
+    assert (wants["group"], wants["resource"]) == ("kueue.x-k8s.io", "workloads")
+    return may(spec["user"], spec.get("groups", []), wants["verb"], wants.get("namespace", ""))
 
 
 class Reviews:
@@ -31,20 +42,23 @@ class Reviews:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.forbidden = False
+        self.revoked: set[str] = set()
+        self.allows: Callable[[dict[str, Any]], bool] = _of_workloads
 
     async def token(self, request: web.Request) -> web.Response:
         body = await self._taken(request)
-        known = TOKENS.get(body["spec"]["token"])
+        token = body["spec"]["token"]
+        known = TOKENS.get(token) if token not in self.revoked else None
         if known is None:
             return web.json_response({**body, "status": {"authenticated": False, "error": "unknown"}}, status=201)
-        user = {"username": known[0], "groups": known[1]}
+        user = {"username": known[0], "groups": known[1], "uid": f"uid of {known[0]}"}
+        if token == "t-scoped":
+            user["extra"] = SCOPED
         return web.json_response({**body, "status": {"authenticated": True, "user": user}}, status=201)
 
     async def access(self, request: web.Request) -> web.Response:
         spec = (await self._taken(request))["spec"]
-        wants = spec["resourceAttributes"]
-        assert (wants["group"], wants["resource"]) == ("kueue.x-k8s.io", "workloads")
-        allowed = may(spec["user"], spec.get("groups", []), wants["verb"], wants.get("namespace", ""))
+        allowed = not spec.get("extra") and self.allows(spec)
         return web.json_response({"spec": spec, "status": {"allowed": allowed}}, status=201)
 
     async def _taken(self, request: web.Request) -> dict[str, Any]:

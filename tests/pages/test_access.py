@@ -17,7 +17,7 @@ from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API, PAGES, path_parameters
 from controlplane.settings import Settings
 from controlplane.settings.web import WebSettings
-from tests.pages.reviews import Reviews, reviewing
+from tests.pages.reviews import SCOPED, Reviews, reviewing
 from tests.pages.serving import until_ready
 from tests.support.deep import deep_after
 
@@ -184,8 +184,18 @@ async def test_answers_are_kept_for_a_minute_and_no_longer(world: World) -> None
     request = type("R", (), {"headers": {"authorization": "Bearer t-ada"}})()
     for seconds, asked in ((0.0, 1), (59.0, 1), (61.0, 2)):
         now[0] = seconds
-        assert (await access.viewer(request)).user == "ada"
+        assert (await access.viewer(request)).user.name == "ada"
         assert len(world.reviews.asked) == asked
+
+
+async def test_a_token_that_may_do_less_than_its_user_sees_less(world: World) -> None:
+    """Such as one with OpenShift's scopes: the authorizer knows it by what the token is, beside whose it is."""
+    async with world.client(authentication="token") as client:
+        assert (await client.get(f"{API}/workloads", headers=token("auditor"))).json()["total"] > 0
+        assert (await client.get(f"{API}/workloads", headers=token("scoped"))).json()["total"] == 0
+        assert (await client.get("/outages", headers=token("auditor"))).status_code == 200
+        assert (await client.get("/outages", headers=token("scoped"))).status_code == 404
+    assert next(spec["extra"] for _, spec in world.reviews.asked if spec.get("extra")) == SCOPED
 
 
 async def test_a_cluster_that_does_not_say_shows_nothing(world: World) -> None:

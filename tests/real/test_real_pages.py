@@ -96,7 +96,7 @@ async def test_who_may_see_what_is_the_clusters_to_say(cluster: Cluster) -> None
             (nobody, "team-b:nobody", False, set[str]()),
         ):
             viewer = await access.viewer(asking(token))
-            assert viewer.user == f"system:serviceaccount:{name}"
+            assert viewer.user.name == f"system:serviceaccount:{name}"
             assert await access.everywhere(viewer) is everywhere
             assert await access.namespaces(viewer, TEAMS) == seen
 

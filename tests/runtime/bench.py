@@ -206,6 +206,7 @@ class Bench:
         self.clusters: dict[str, Executes] = {"east": self.east, "west": self.west}
         self.outcomes: list[tuple[str, str, str]] = []
         self.folded: list[int] = []
+        self.failed: list[str] = []
         self.sure = True
         self.effects = Effects(
             self.log,
@@ -226,6 +227,7 @@ class Bench:
             self.gate,
             self.clock,
             on_folded=lambda events: self.folded.append(len(events)),
+            on_failed=lambda stream: self.failed.append(stream),
             slice_=slice_,
             batch=batch,
             anticipating=self.capability if anticipates else None,

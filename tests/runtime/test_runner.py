@@ -28,6 +28,7 @@ async def test_a_stream_whose_decision_fails_does_not_stop_the_others_and_is_tri
     running.capability.broken.add("a")
     await running.tell(asked("a"), asked("b"))
     assert running.east.names == ["b"]
+    assert running.failed == ["a"]
     await running.tell(shown("b"))
     running.capability.broken.clear()
     await running.pass_(29.0)
@@ -269,6 +270,7 @@ async def test_what_cannot_be_anticipated_is_decided_once_it_is_folded() -> None
         it.capability.broken.add("a")
         await it.tell(asked("a"), asked("b"))
         assert it.east.names == ["b"]
+        assert set(it.failed) == {"a"}
         await it.tell(shown("b"))
         it.capability.broken.clear()
         await it.pass_(31.0)

@@ -36,6 +36,8 @@ class Asked:
 
     port: int = 0
     allowed: bool = True
+    node: str = "candidates-east"
+    moves_to: str = ""
     heads: list[bytes] = field(default_factory=list)
     verbs: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -46,10 +48,11 @@ class Asked:
 
     async def allows(self, user: UserInfo, verb: str, node: str) -> bool:
         self.verbs.append((user.name, verb, node))
+        self.node = self.moves_to or self.node
         return self.allowed
 
     def node_of(self, namespace: str, pod: str) -> str:
-        return "candidates-east" if pod == "web" else ""
+        return self.node if pod == "web" else ""
 
     def pods(self) -> Json:
         return {"kind": "PodList", "items": []}
@@ -363,4 +366,13 @@ async def test_a_header_is_one_line(kubelet: Kubelet, sign: str) -> None:
     async with kubelet.target(says(b"HTTP/1.1 200 OK\r\n\r\n")):
         headers = f"Connection: Upgrade\r\nUpgrade: SPDY/3.1{sign}Impersonate-User: admin\r\n\r\n"
         assert b" 400 " in await asked(kubelet, f"POST /exec/team/web/main?command=sh HTTP/1.1\r\n{headers}")
+    assert kubelet.answers.heads == []
+
+
+async def test_a_pod_that_is_on_another_node_once_the_right_is_known_is_asked_for_again(kubelet: Kubelet) -> None:
+    """Another pod of its name: who may use the one Node may not use the other."""
+    kubelet.answers.moves_to = "candidates-west"
+    code, said = await kubelet.ask("/containerLogs/default/web/c")
+    assert (code, said) == (503, b'pod "default/web" was bound to another Node just now; ask again\n')
+    assert kubelet.answers.verbs == [("client", "get", "candidates-east")]
     assert kubelet.answers.heads == []

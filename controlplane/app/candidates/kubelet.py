@@ -21,7 +21,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.tunnel import Stream, Tunnels
 from controlplane.controllers.candidates.source.observations import CandidateBound
 from controlplane.controllers.candidates.source.state import SourceState, source_stream
-from controlplane.kube.access import TOKEN_REVIEWS, token_review
+from controlplane.kube.access import TOKEN_REVIEWS, token_review, user_of
 from controlplane.kube.api_requests import RequestAttributes
 from controlplane.kube.front_proxy import UserInfo
 from controlplane.kube.kinds import Json
@@ -73,13 +73,7 @@ class VirtualKubelet:
         except ClusterError as error:
             _log.warning("a TokenReview was not answered", error=str(error))
             raise KubeletRefusal(503, "the management cluster does not say whose token that is; ask again") from None
-        status = answer.get("status")
-        status = status if isinstance(status, dict) else {}
-        user = status.get("user") or {}
-        if not status.get("authenticated") or not user.get("username"):
-            return None
-        groups = tuple(map(str, user.get("groups") or ()))
-        return UserInfo(name=str(user["username"]), uid=str(user.get("uid") or ""), groups=groups)
+        return user_of(answer)
 
     async def allows(self, user: UserInfo, verb: str, node: str) -> bool:
         """Whether somebody may use `nodes/proxy` of a Node."""

@@ -98,8 +98,9 @@ class WorkloadContext(Value):
     take the job, None where nobody judges its kind. `scoring`: what clusters are scored by, None where they are not.
     `core_writes_until`: until when a write of Kueue's core to the Workload is waited for. `slices`: the other Workloads
     of the same elastic job, and `strays` those of which only copies with its name are known; `members`: the pods of the
-    group beside `job`; `components`: the other Workloads of a job that has several. `unread`: the clusters on which there is something of the Workload that nobody could read yet, with
-    what was wrong: it is unknown there what runs. `hidden`: there is a Workload of its name that cannot be read."""
+    group beside `job`; `components`: the other Workloads of a job that has several. `unread`: the clusters on which there
+    is something of the Workload that nobody could read yet, with what was wrong: it is unknown there what runs. `hidden`:
+    there is a Workload of its name that cannot be read."""
 
     policy: MultiKueuePolicy
     ready: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -12,7 +13,9 @@ import msgspec
 import pytest
 
 from controlplane.app.candidates.kubelet import VirtualKubelet, serving, trusting
+from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.management_access import from_kubeconfig
+from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import meta
 from controlplane.settings.candidates import VirtualNodeSettings
 from controlplane.web.kubelet import KubeletServer
@@ -103,3 +106,20 @@ async def test_who_may_not_use_the_node_gets_nothing(stage: Make, folder: Path) 
     async with kubelet(it, folder) as server:
         assert (await ask(server, folder, f"/containerLogs/{NS}/web/c"))[0] == 403
     assert asked == [("client", "get nodes/proxy", "candidates-east")]
+
+
+async def test_a_target_that_does_not_answer_just_now_is_said_to_be_away(stage: Make, folder: Path) -> None:
+    """Its connection is not known to be lost yet."""
+    it = await stage("east", **ON)
+    it.submit()
+    await bound(it, "east")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        away = Transport("east", ClientConfig(server=f"http://127.0.0.1:{nobody.getsockname()[1]}"))
+        it.replicas[-1].service.server = lambda name: away  # type: ignore[method-assign, assignment, return-value]
+        async with kubelet(it, folder) as server:
+            code, said = await ask(server, folder, f"/containerLogs/{NS}/web/c")
+        await away.close()
+    assert code == 502
+    assert said.startswith('cluster "east", in which the pod runs, cannot be reached now (')
+    assert "ConnectionRefusedError" in said
