@@ -35,9 +35,9 @@ class Runner:
     """One controller over one log.
 
     `reads` carries out the reads of a controller that is `Reading`; `anticipating` decides on events before they are
-    committed; `on_folded(events)` hears each batch after it was
-    folded, `on_failed(stream)` of each stream about which nothing could be decided, for a fault of ours; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided about before the event
-    loop gets a turn."""
+    committed; `on_folded(events)` hears each batch after it was folded, `on_failed(stream)` of each stream about which nothing
+    could be decided, for a fault of ours; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided
+    about before the event loop gets a turn."""
 
     def __init__(
         self,

@@ -145,12 +145,12 @@ class WorkloadStatus:
 
     def _count_time(self, admitted: Json) -> None:
         """Add how long it was admitted; nothing if it is deactivated for the time that it had: who activates it gives it all of that
-        anew."""
+        anew; nor if it was admitted by a clock that was ahead of ours."""
         if self.is_true(EVICTED) and (self.condition(EVICTED) or {}).get("reason") == RAN_TOO_LONG:
             return
         since = moment(admitted.get("lastTransitionTime")) or self.now
         past = int(self.status.get("accumulatedPastExecutionTimeSeconds") or 0)
-        self.status["accumulatedPastExecutionTimeSeconds"] = past + int((self.now - since).total_seconds())
+        self.status["accumulatedPastExecutionTimeSeconds"] = past + max(0, int((self.now - since).total_seconds()))
 
     def _topology_pending(self) -> bool:
         given = (self.status.get("admission") or {}).get("podSetAssignments") or ()
