@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 from controlplane.log.archive import parquet
-from controlplane.log.archive.checking import check_archives, check_seam
+from controlplane.log.archive.checking import check_archives, check_checkpoint, check_seam
 from controlplane.log.archive.manifest import (
     BATCHES,
     BODIES,
@@ -28,6 +30,7 @@ from controlplane.log.archive.manifest import (
     archives_of,
     some_archives,
 )
+from controlplane.log.checkpoint import Checkpoint
 from controlplane.log.verify import NoLog
 from tests.log import archived
 from tests.log.archived import archive, connected, rows, written
@@ -295,3 +298,35 @@ async def test_a_chain_that_was_made_anew_in_the_database_does_not_fit_the_archi
     log.execute("UPDATE controlplane.batches SET hash = sha256(hash) WHERE last = 60")
     with pytest.raises(ArchiveError, match="ends with another hash than the log main of this database has at 60"):
         check_seam(log, archives_of(tmp_path, "main")[-1])
+
+
+@pytest.mark.undistributed("events do not leave a log that Citus distributes")
+async def test_archives_are_compared_with_a_checkpoint(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    """Whoever can change archives and make their hashes anew has not changed what somebody wrote down before."""
+    archives = archive(log, tmp_path)
+    first, last = archives[0].manifest, archives[-1].manifest
+    kept = Checkpoint(
+        log="main",
+        log_id=first.log_id,
+        position=last.last,
+        hash=last.hash,
+        chained_from=1,
+        sealed=None,
+        at=datetime.now(UTC),
+    )
+    change = msgspec.structs.replace
+    check_checkpoint(archives, kept)
+    check_checkpoint(archives, change(kept, position=first.last, hash=first.hash))
+    for wrong, told in (
+        (change(kept, log_id=uuid.uuid4()), "the checkpoint is of another log: main with the identity"),
+        (change(kept, log="other"), "the checkpoint is of another log: other"),
+        (
+            change(kept, position=last.last + 1),
+            f"the archives have 1 to {last.last}: compare it with the log, without --archive",
+        ),
+        (change(kept, hash="00" * 32), f"batches.parquet has not the hash of the checkpoint at {last.last}"),
+        (change(kept, hash=first.hash), "something up to it was changed, and the hashes after it were made anew"),
+        (change(kept, position=last.last - 1), "has not the hash of the checkpoint at"),
+    ):
+        with pytest.raises(ArchiveError, match=re.escape(told)):
+            check_checkpoint(archives, wrong)

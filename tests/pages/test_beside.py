@@ -65,6 +65,46 @@ async def test_it_is_begun_anew_and_ends_with_the_block(fleet_url: str, monkeypa
     assert children() == []
 
 
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A program in the place of the pages: it notes that it was begun, and ends when its input does."""
+    program = tmp_path / "pages"
+    program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/begun\nexec cat >/dev/null\n")
+    program.chmod(0o755)
+    return program
+
+
+async def begun(program: Path, number: int) -> list[int]:
+    """The processes that were begun, once there are as many."""
+    noted = program.with_name("begun")
+    async with asyncio.timeout(PATIENCE):
+        while len(found := noted.read_text().split() if noted.exists() else []) < number:
+            await asyncio.sleep(0.02)
+    return [int(one) for one in found]
+
+
+async def test_what_ended_is_begun_anew_on_the_same_socket(monkeypatch: pytest.MonkeyPatch, stand_in: Path) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.01)
+    monkeypatch.setattr(module.sys, "executable", str(stand_in))
+    async with beside("127.0.0.1", 0, {}) as address:
+        (first,) = await begun(stand_in, 1)
+        os.kill(first, signal.SIGKILL)
+        _, second = await begun(stand_in, 2)
+        with socket.create_connection(("127.0.0.1", int(address.rstrip("/").rpartition(":")[2])), timeout=PATIENCE):
+            pass  # whoever asks meanwhile waits, and is not refused
+    with pytest.raises(ProcessLookupError):
+        os.kill(second, 0)
+
+
+async def test_what_cannot_be_begun_just_now_is_tried_again(monkeypatch: pytest.MonkeyPatch, stand_in: Path) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.01)
+    monkeypatch.setattr(module.sys, "executable", str(stand_in.with_name("not-there-yet")))
+    async with beside("127.0.0.1", 0, {}):
+        await asyncio.sleep(0)
+        stand_in.rename(stand_in.with_name("not-there-yet"))
+        assert len(await begun(stand_in, 1)) == 1
+
+
 @pytest.fixture(autouse=True)
 def messages_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program within this process leaves the messages of the tests alone."""

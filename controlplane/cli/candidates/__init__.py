@@ -151,6 +151,8 @@ async def _invite(invitation: Invitation, given: dict[str, Any], seconds: int) -
         if not given["create_namespace"]:
             await _check_namespace(source, given["source"], invitation.namespace)
         rows = await _put(target, given["target"], target_side(invitation))
+        if any(row[-1].startswith(_LEFT) for row in rows):
+            return rows  # an account that somebody else made may have other rights: nobody gets a token of it
         token = await _token(target, given["target"], invitation, seconds)
         text = yaml.safe_dump(kubeconfig(target.config.server, target.config.ca_data, token)).encode()
         return [*rows, *await _put(source, given["source"], source_side(invitation, text))]
