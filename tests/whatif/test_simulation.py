@@ -66,6 +66,24 @@ def test_without_a_change_it_goes_as_it_went(of: Plan) -> None:
     assert near(now.run_hours, was.run_hours, least=0.002)
 
 
+TAKEN_BACK = plan(
+    *(step(5 + 3 * n, "submit", f"job-{n}", 60, 1 + n % 3) for n in range(14)),
+    step(30, "delete-job", "job-3"),
+    step(48, "delete-job", "job-13"),
+)
+"""Users take two jobs back: one that runs, and one that waits."""
+
+
+def test_what_a_user_took_back_is_taken_back_again_and_gives_its_room_to_others() -> None:
+    was, found = past(TAKEN_BACK).recorded(), past(TAKEN_BACK).play()
+    assert past(TAKEN_BACK).agrees(found).differ == []
+    now = found.figures
+    assert (now.arrived, now.started, now.finished) == (was.arrived, was.started, was.finished)
+    assert was.finished == 12
+    assert now.waiting == was.waiting
+    assert near(now.run_hours, was.run_hours, least=0.002)
+
+
 def test_what_is_lost_is_moved_and_its_hours_are_lost() -> None:
     was = past(LOST).recorded()
     assert was.moves > 0
