@@ -82,7 +82,11 @@ async def _keep(listening: socket.socket, environment: Mapping[str, str], option
     while True:
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.PIPE, env=dict(environment), pass_fds=[number], start_new_session=True
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                env=dict(environment),
+                pass_fds=[number],
+                start_new_session=True,
             )
         except OSError as error:  # no process more, or no memory for one, just now
             _log.warning("the pages cannot be begun, and are tried again", error=str(error), seconds=_PAUSE)
