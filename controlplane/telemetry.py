@@ -257,12 +257,7 @@ class Metrics:
         """Decisions and what came of them."""
         new = self._new
         self.decisions = new(Counter, "decisions_total", "type reason", "Decisions taken.")
-        self.decisions_failed = new(
-            Counter,
-            "decisions_failed_total",
-            "kind",
-            "Times that nothing could be decided about a stream of a kind, for a fault of this program; it is tried again.",
-        )
+        self.decisions_failed = new(Counter, "decisions_failed_total", "kind", "Faults in deciding, by kind of stream.")
         self.loop_lag_seconds = new(Histogram, "loop_lag_seconds", "", "From observation to decision.", _SECONDS)
         self.effects_open = new(Gauge, "effects_open", "cluster", "Effects that wait, or are under way.")
         self.effects_oldest_seconds = new(
