@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from controlplane.audit.standing import quota_of
+from controlplane.audit.standing import check_to_change, quota_of
 from controlplane.controllers.jobframework import events as jobs
 from controlplane.controllers.jobframework import pod_events as pods
 from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
@@ -177,8 +177,11 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
     if "QuotaReserved" in true:
         return _reserved(seen, _queue_of(seen))
     said = found.get("QuotaReserved", {})
-    place = quota_of(seen.queue, str(said.get("message") or ""))
-    return Standing("Pending", "", place), _sentence("It waits for quota", said)
+    checks = seen.status.get("admissionChecks") or ()
+    refused = check_to_change([str(one.get("name")) for one in checks if one.get("state") == "Rejected"])
+    place = refused or quota_of(seen.queue, str(said.get("message") or ""))
+    first = f"It has no quota, and is not tried for any: it waits for {refused}" if refused else "It waits for quota"
+    return Standing("Pending", "", place), _sentence(first, said)
 
 
 def _queue_of(seen: admission.AdmissionWorkloadObserved) -> str:
