@@ -57,12 +57,15 @@ def quota_of(queue: str, message: str) -> str:
 
 def check_to_change(rejected: Sequence[str]) -> str:
     """Return what a Workload without quota waits for that an admission check has rejected, "" if none has: it is not tried for
-    quota, and Kueue deactivates for a check only one that has quota (pkg/scheduler/scheduler.go, nominate; pkg/controller/core/workload_controller.go, Reconcile).
+    quota, and Kueue deactivates for a check only one that has quota (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, nominate;
+    pkg/controller/core/workload_controller.go, Reconcile; v0.18).
     """
     if not rejected:
         return ""
-    many = len(rejected) > 1
-    return f"its admission check{'s' if many else ''} {', '.join(rejected)}, which {'are' if many else 'is'} Rejected, to be reset"
+    names = ", ".join(rejected)
+    if len(rejected) == 1:
+        return f"its admission check {names}, which is Rejected, to be reset"
+    return f"its admission checks {names}, which are Rejected, to be reset"
 
 
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"
