@@ -292,7 +292,8 @@ def _placeholder_pod(obj: Json) -> Event:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
     if not ready or not node or "deletionTimestamp" in meta(obj):
-        return observations.PlaceholderUnready(**_identity(obj), owner=owner, node=node)
+        complaint = task_pod(obj).complaint if not node else ""
+        return observations.PlaceholderUnready(**_identity(obj), owner=owner, node=node, complaint=complaint)
     tolerated = [
         observations.TolerationSeen(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
         for one in tolerations(spec.get("tolerations"))
