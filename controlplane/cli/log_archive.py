@@ -145,7 +145,7 @@ def verify_archives(options: Options, directory: Path, said: Checkpoint | None, 
         return
     compared = f", and as the checkpoint at {said.position} says" if said is not None else ""
     line(
-        f"The archives of the log {log} are as it was appended{compared}: positions {found.first} to {found.last}, {found.events} events"
+        f"The archives of the log {log} are as they were written{compared}: positions {found.first} to {found.last}, {found.events} events"
         f" in {found.batches} batches, {found.bodies} bodies."
     )
     if not offline:
