@@ -107,7 +107,8 @@ def test_one_that_is_tried_from_another_flavor_each_time_comes_to_rest() -> None
     scene.pass_time(60)
     assert len(scene.log) == before
     waits = scene.condition("roles", "QuotaReserved")
-    assert waits["status"] == "False" and "pod set workers" in waits["message"]
+    assert waits["status"] == "False"
+    assert "pod set workers" in waits["message"]
 
 
 def test_strict_fifo_waits_for_the_first_and_best_effort_does_not() -> None:
