@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue.observations import (
     CloneGone,
     CloneObserved,
     JobObserved,
+    RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )
@@ -109,6 +110,26 @@ RUN = [job(suspended=True), job(), job(inactive=False)]
 )
 def test_a_job_whose_pods_have_ended_may_not_start(seen: list[Event], said: list[str]) -> None:
     assert lines(told(*seen, cluster="@management")) == ["job is suspended", "job may start", "job runs", *said]
+
+
+def test_a_copy_whose_pods_have_ended_may_not_start_either() -> None:
+    states = [{"suspended": True}, {}, {"inactive": False}, {}, {"finished": True}]
+    seen = [
+        sample(
+            RemoteJobObserved,
+            uid="c",
+            deleting=False,
+            **{"suspended": False, "inactive": True, "finished": False, **one},
+        )
+        for one in states
+    ]
+    assert lines(told(*seen)) == [
+        "a job's copy is suspended",
+        "a job's copy may start",
+        "a job's copy runs",
+        "a nothing of the job's copy runs any more",
+        "a job's copy finished",
+    ]
 
 
 def test_the_status_of_a_dispatched_job_is_told_as_it_was() -> None:
