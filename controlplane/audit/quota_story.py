@@ -176,12 +176,17 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
         return Standing("Admitted"), f"It is admitted by ClusterQueue {_queue_of(seen)}."
     if "QuotaReserved" in true:
         return _reserved(seen, _queue_of(seen))
-    said = found.get("QuotaReserved", {})
+    return _pending(seen, found.get("QuotaReserved", {}))
+
+
+def _pending(seen: admission.AdmissionWorkloadObserved, said: Json) -> tuple[Standing, str]:
     checks = seen.status.get("admissionChecks") or ()
     refused = check_to_change([str(one.get("name")) for one in checks if one.get("state") == "Rejected"])
-    place = refused or quota_of(seen.queue, str(said.get("message") or ""))
-    first = f"It has no quota, and is not tried for any: it waits for {refused}" if refused else "It waits for quota"
-    return Standing("Pending", "", place), _sentence(first, said)
+    if not refused:
+        place = quota_of(seen.queue, str(said.get("message") or ""))
+        return Standing("Pending", "", place), _sentence("It waits for quota", said)
+    first = f"It has no quota, and is not tried for any: it waits for {refused}"
+    return Standing("Pending", "", refused), _sentence(first, said)
 
 
 def _queue_of(seen: admission.AdmissionWorkloadObserved) -> str:

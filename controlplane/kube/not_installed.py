@@ -13,12 +13,9 @@ _PATH = re.compile(r"^/apis/(?P<group>[^/]+)/(?P<version>[^/]+)/(?:namespaces/[^
 _OURS = "candidates.controlplane.dev"
 _KUEUE = "kueue.x-k8s.io"
 _DEVICES = "resource.k8s.io"
-_KUBERNETES = re.compile(
-    r"(admissionregistration|apiextensions|authentication|authorization|certificates|coordination|discovery|events"
-    r"|flowcontrol\.apiserver|internal\.apiserver|networking|node|rbac\.authorization|scheduling|storage|storagemigration)\.k8s\.io"
-)
-"""Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36); one without a dot
-cannot be a CustomResourceDefinition's."""
+_KUBERNETES = re.compile(r"(?!metrics\.)[a-z]+(\.apiserver|\.authorization)?\.k8s\.io")
+"""Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36): those of projects
+beside it have another word before. One without a dot cannot be a CustomResourceDefinition's."""
 
 
 def not_installed(path: str) -> str:

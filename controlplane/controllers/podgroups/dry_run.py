@@ -244,12 +244,8 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
             Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {found.group_name} belongs to {other}")
         )
     if taken is None and found.owner_is_gone:
-        # As in `decide.decide_group`: the garbage collector would take the group as soon as it is there.
         action, reason = "retry", PodGroupReason.OWNER_GONE
-        said = f"{found.owner} is not there: no PodGroup is made, since it would be collected; if it exists, give it with the others"
-        replaced = any(one.owner == found.owner and one.outcome == "Replaced" for one in found.looked)
-        oddity = Oddity.OWNER_REPLACED if replaced else Oddity.OWNER_NOT_FOUND
-        warnings.append(Warned(oddity=oddity, message=said))
+        warnings.append(_gone(found))
     requests = newest_template(world.templates, pod.namespace, found) or asked
     return {
         "action": action,
@@ -265,6 +261,13 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
         "warnings": [str(warning) for warning in warnings],
         **_trail(found),
     }
+
+
+def _gone(found: Resolution) -> Warned:
+    """Return that a group is not made, as in `decide.decide_group`: the garbage collector would take it as soon as it is there."""
+    replaced = any(one.owner == found.owner and one.outcome == "Replaced" for one in found.looked)
+    said = f"{found.owner} is not there: no PodGroup is made, since it would be collected; if it exists, give it with the others"
+    return Warned(oddity=Oddity.OWNER_REPLACED if replaced else Oddity.OWNER_NOT_FOUND, message=said)
 
 
 def _other_owner(group: Json, owner: OwnerReference) -> str | None:
