@@ -231,7 +231,9 @@ def dropped_line(log: str, found: DropResult) -> str:
     if not found.streams:
         behind = f" Behind it nothing may leave yet: {found.why}." if found.why else ""
         kept = "Workloads that are there stay, and those that have been gone for less than multikueue.scoring.window, a minute at least"
-        return f"Nothing that the log {log} had up to position {found.upto} is over, so all of it stayed: {kept}.{behind}"
+        return (
+            f"Nothing that the log {log} had up to position {found.upto} is over, so all of it stayed: {kept}.{behind}"
+        )
     return (
         f"{found.events} events of {found.streams} streams that are over left the log {log}; of what it had up to position {found.upto},"
         f" {found.kept} events stayed.{why}"
