@@ -230,7 +230,7 @@ def dropped_line(log: str, found: DropResult) -> str:
         return f"Nothing was dropped from the log {log}: {found.why}."
     if not found.streams:
         behind = f" Behind it nothing may leave yet: {found.why}." if found.why else ""
-        kept = "Workloads that are there stay, and those that have been gone for less than multikueue.scoring.window, a minute at least"
+        kept = "Workloads that are there stay, and those that have been gone for less than an hour (the setting scoring.window)"
         return (
             f"Nothing that the log {log} had up to position {found.upto} is over, so all of it stayed: {kept}.{behind}"
         )

@@ -21,7 +21,7 @@ WHY = "the newest snapshot that a process can start from is of position 30"
             DropResult(60, 0, 0, 60, WHY),
             (
                 "Nothing that the log main had up to position 60 is over, so all of it stayed: Workloads that are there stay, and those"
-                f" that have been gone for less than multikueue.scoring.window, a minute at least. Behind it nothing may leave yet: {WHY}."
+                f" that have been gone for less than an hour (the setting scoring.window). Behind it nothing may leave yet: {WHY}."
             ),
         ),
     ],
