@@ -7,15 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from controlplane.audit import quota_estimate, quota_runs
+from controlplane.audit.case import STAMP
 from controlplane.audit.quota_load import load
 from controlplane.audit.reads import Filter, LogReader
-from controlplane.controllers.quota.admission.events import AdmissionInputRefused
+from controlplane.controllers.quota.admission.events import (
+    AdmissionInputRefused,
+    ReservationRetried,
+    WorkloadPreemptionDecided,
+)
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import refusals_of, stream_of
+from controlplane.controllers.quota.admission.repeated_preemption import KEPT, preempted, tried_from
+from controlplane.controllers.quota.admission.state import WorkloadState
 from controlplane.controllers.quota.engine.amounts import spelled
 from controlplane.controllers.quota.engine.explain import FlavorOption, Shortage, Wait, explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
@@ -41,8 +51,27 @@ def answer(
     if index is None or wait is None:
         unread = _uncounted(index, key) or _unread(reader, index, namespace, name)
         return {**plain(Wait("", 0, 0, (), False, inadmissible=unread)), "estimate": None} if unread else None
+    if paused := _paused(reader, namespace, name, now):
+        wait = replace(wait, inadmissible=paused)
     found = quota_estimate.estimate(index, quota_runs.recorded(reader), key, wait, now)
     return {**plain(wait), "estimate": quota_estimate.plain(found, now)}
+
+
+def _paused(reader: LogReader, namespace: str, name: str, now: datetime) -> str:
+    """Return that a Workload was preempted so often that it is not tried for a while, "" if that is not so."""
+    types = [WorkloadPreemptionDecided.__name__, ReservationRetried.__name__]
+    wanted = Filter(streams=[stream_of(kinds.WORKLOADS, namespace, name)], types=types)
+    state = WorkloadState()
+    for recorded in reader.events(wanted, limit=2 * KEPT, newest=True):
+        if isinstance(recorded.event, WorkloadPreemptionDecided):
+            state = preempted(state, recorded.recorded_at)
+        else:
+            state = msgspec.structs.replace(state, paused=False)
+    until = tried_from(state.preempted) if state.paused else None
+    if until is None or until <= now:
+        return ""
+    often = f"it was preempted {len(state.preempted)} times within ten minutes"
+    return f"{often}, and is tried again from {until:{STAMP}} on"
 
 
 def _uncounted(index: AdmissionIndex | None, key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import timedelta
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.observations import Condition, WorkloadObserved
+from controlplane.controllers.quota.admission.repeated_preemption import tried_from
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube import kinds
@@ -25,6 +27,7 @@ from tests.audit.script import write
 from tests.quota.admission.placed import pod, submit, with_topology
 from tests.quota.admission.scene import NS, Scene, quota
 from tests.quota.admission.test_admission_fair_sharing import SHARING, scene_of
+from tests.quota.admission.test_repeated_preemption import circle, run
 from tests.support.deep import deep_after
 
 
@@ -258,3 +261,24 @@ async def test_what_it_waits_for_cannot_be_read(database_url: str) -> None:
     await keep(database_url, scene.log, "mended", READ)
     with LogReader.connect(database_url, log="mended") as reader:
         assert answer(reader, EngineSettings(), NS, "w", scene.now) is None
+
+
+async def test_one_that_was_preempted_too_often_is_tried_again_later(database_url: str) -> None:
+    scene = circle()
+    run(scene, 60)
+    paused = ""
+    while not paused:
+        run(scene, 1)
+        waiting = [name for name in ("low", "mid", "high") if not scene.is_true(name, "QuotaReserved")]
+        states = {name: scene.controller.index.workload(f"{NS}/{name}") for name in waiting}
+        until = {name: tried_from(state.preempted) for name, state in states.items() if state.paused}
+        paused = next((name for name, at in until.items() if at is not None and at > scene.now), "")
+    await keep(database_url, scene.log, types=READ)
+    with LogReader.connect(database_url) as reader:
+        told = answer(reader, EngineSettings(), NS, paused, scene.now)
+        assert told is not None
+        (said,) = [one for one in sentences(told) if "not considered" in one]
+        assert said.startswith("It is not considered: it was preempted ")
+        assert " times within ten minutes, and is tried again from 2026-01-01 00:0" in said
+        later = answer(reader, EngineSettings(), NS, paused, scene.now + timedelta(minutes=1))
+    assert later is None or not later["inadmissible"]

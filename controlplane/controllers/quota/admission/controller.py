@@ -20,7 +20,7 @@ from controlplane.controllers.quota.admission import (
     cycles,
     device_events,
     events,
-    facts,
+    ledger,
     local_queue_usage,
     placed_pods,
     queue_status,
@@ -41,7 +41,8 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason as 
 from controlplane.controllers.quota.admission.reconcile import look
 from controlplane.controllers.quota.admission.reconcile_step import IN_USE, ReconcileWrite
 from controlplane.controllers.quota.admission.render import KIND_OF, request
-from controlplane.controllers.quota.admission.state import ObjectState, Posted, WorkloadState
+from controlplane.controllers.quota.admission.repeated_preemption import end_of_pause
+from controlplane.controllers.quota.admission.state import ObjectState, WorkloadState
 from controlplane.controllers.quota.admission.topologies import ROOM
 from controlplane.controllers.quota.admission.worker_usage import WorkerUsage
 from controlplane.controllers.quota.admission.workload_queues import is_ours, queues_of
@@ -199,7 +200,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
         if state is None:
             return Decided()
         found: list[events.AdmissionDecision] = []
-        entry = self._entry(key, state)
+        entry = ledger.entry(self.index.engine, key, state)
         if entry is not None:
             found.append(entry)
         trouble = state.trouble.get(_TARGET)
@@ -212,6 +213,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             found.append(events.ReservationRetried(reason=R.WRITE_REFUSED))
         elif state.observed is not None and not state.effects:
             step, wake = self._next_write(state, state.observed, now)
+            if step is None and state.paused:
+                over, wake = end_of_pause(state.preempted, now, wake)
+                found += over
             if step is not None:
                 found.append(_write(state.observed, step))
                 cause = self.failures.moved(key, cause) if step.reason in OF_NODES else cause
@@ -251,26 +255,6 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
 
     def _new(self, stream: str, event: Event, position: int) -> NewEvent:
         return NewEvent(stream=stream, event=event, cluster=MANAGEMENT, caused_by=position or self.index.moved)
-
-    def _entry(self, key: str, state: WorkloadState) -> events.QuotaPosted | None:
-        """Return the entry that makes the ledger say what the Workload has; None if it says it."""
-        info = self.index.engine.snapshot.workloads.get(key)
-        has = Posted()
-        if info is not None and (amounts := facts.by_flavor(info.usage)):
-            has = Posted(cluster_queue=info.cluster_queue, amounts=amounts)
-        posted = state.posted
-        if has == posted:
-            return None
-        if posted.amounts and posted.cluster_queue != has.cluster_queue:
-            has = Posted(cluster_queue=posted.cluster_queue)  # what it has elsewhere is the next entry
-        usage = facts.by_place(has.amounts)
-        difference = facts.difference(usage, facts.by_place(posted.amounts))
-        return events.QuotaPosted(
-            reason=R.SLICE_REPLACED if info is not None and info.covered else _why_posted(state, has),
-            cluster_queue=has.cluster_queue,
-            amounts=facts.by_flavor(difference),
-            borrowed=facts.by_flavor(cycles.borrowed(self.index.engine, has.cluster_queue, usage, {})),
-        )
 
     # Queues, flavors, checks.
 
@@ -379,21 +363,3 @@ def _write(seen: events.AdmissionWorkloadObserved, step: ReconcileWrite) -> even
     assert step.status is not None, "a step that writes nothing"
     fields = write_fields(seen.status, step.status)
     return events.WorkloadStatusDecided(**target, **fields, evicted=step.evicted, message=step.message)
-
-
-def _why_posted(state: WorkloadState, has: Posted) -> R:
-    if not state.posted.amounts:
-        return R.OBSERVED_RESERVATION
-    if has.amounts:
-        smaller = all(
-            amount <= state.posted.amounts.get(flavor, {}).get(resource, 0)
-            for flavor, of in has.amounts.items()
-            for resource, amount in of.items()
-        )
-        return R.PODS_RECLAIMED if smaller else R.RESERVATION_CHANGED
-    if state.observed is None:
-        return R.WORKLOAD_DELETED
-    conditions = {one.get("type"): one.get("status") for one in state.observed.status.get("conditions") or ()}
-    if conditions.get("Finished") == "True":
-        return R.WORKLOAD_FINISHED
-    return R.RESERVATION_OVERTAKEN if state.held or "QuotaReserved" not in conditions else R.RESERVATION_RELEASED

@@ -127,7 +127,7 @@ class FoldedAdmission:
     def counted(self, state: WorkloadState) -> Workload:
         """Return a Workload as it counts, with what its namespace, its RuntimeClasses and its devices make of what it asks for."""
         said, by = self.pod_defaults(state.observed.namespace), self.engine.settings
-        return facts.workload(state.observed, said, waits=state.held, by=by, known=self.devices.known)
+        return facts.workload(state.observed, said, waits=state.held or state.paused, by=by, known=self.devices.known)
 
     def recount(self, recorded: Recorded, keys: Iterable[str]) -> None:
         """Count anew what Workloads ask for that have no quota and wait for some: those that an object of devices concerns."""

@@ -19,6 +19,7 @@ from controlplane.controllers.quota.admission.device_objects import WORDS as DEV
 from controlplane.controllers.quota.admission.folded import CYCLE, FoldedAdmission
 from controlplane.controllers.quota.admission.observe import replaced_streams, stream_of
 from controlplane.controllers.quota.admission.recorded_cycles import decision_of
+from controlplane.controllers.quota.admission.repeated_preemption import preempted
 from controlplane.controllers.quota.admission.state import (
     WorkloadState,
     folded_write,
@@ -111,11 +112,11 @@ class AdmissionIndex(FoldedAdmission):
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=waits)
                 self._cycled(recorded, event)
             case events.WorkloadPreemptionDecided():
-                self.workloads[key] = folded_write(state, recorded)
+                self.workloads[key] = preempted(folded_write(state, recorded), recorded.recorded_at)
                 self.engine.evicting(key)
                 self._dirty[CYCLE] = None
             case events.ReservationRetried():
-                self._fold_retried(recorded, key, _replace(state, version=recorded.version, held=False))
+                self._fold_retried(recorded, key, _replace(state, version=recorded.version, held=False, paused=False))
             case events.AdmissionWriteFailed() | events.AdmissionWriteUnneeded():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
             case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
@@ -147,6 +148,7 @@ class AdmissionIndex(FoldedAdmission):
         if old is not None and old.uid != event.uid:
             self._drop(recorded, key)
             state = _replace(state, reservation=None, held=False, effects={}, trouble={}, since=None)
+            state = _replace(state, preempted=(), paused=False)
         elif old is not None and old.queue != event.queue:
             self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None

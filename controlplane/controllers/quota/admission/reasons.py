@@ -42,6 +42,7 @@ class AdmissionReason(StrEnum):
     SLICE_REPLACED = "WorkloadSliceReplaced"
     PRIORITY_CHANGED = "PriorityClassChanged"
     WRITE_REFUSED = "ReservationRefused"
+    PREEMPTION_PAUSE_OVER = "PreemptionPauseOver"
     # what devices count
     DEVICES_NOT_COUNTED = "DevicesNotCounted"
     DEVICES_COUNTED = "DevicesCounted"
@@ -113,6 +114,7 @@ REASONS: Mapping[AdmissionReason, Sentence] = {
     R.SLICE_REPLACED: _same("another slice of the same job took the place of the Workload"),
     R.PRIORITY_CHANGED: _same("the value of its WorkloadPriorityClass changed"),
     R.WRITE_REFUSED: _same("the API server refused a reservation, and it is time to try again"),
+    R.PREEMPTION_PAUSE_OVER: _same("it was preempted many times within ten minutes, and the pause after that is over"),
     R.DEVICES_NOT_COUNTED: _same("the devices that the Workload asks for cannot be counted as quota"),
     R.DEVICES_COUNTED: _same("the devices that the Workload asks for can be counted now"),
     R.SLICES_CHANGED: _same("ResourceSlices have changed, and Workloads wait that ask for devices"),

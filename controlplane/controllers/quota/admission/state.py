@@ -52,7 +52,8 @@ class WorkloadState(ObjectState):
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
     waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
-    and a cycle says it once. `since`: when it was seen first."""
+    and a cycle says it once. `since`: when it was seen first. `preempted`: when it was preempted of late; `paused`: too often, so
+    that it is not queued for a while."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
@@ -63,6 +64,8 @@ class WorkloadState(ObjectState):
     unsaid: events.WorkloadInadmissible | None = None
     posted: Posted = Posted()
     since: datetime | None = None
+    preempted: tuple[datetime, ...] = ()
+    paused: bool = False
 
 
 def rests(state: ObjectState, now: datetime) -> bool:

@@ -118,16 +118,18 @@ class Decisions(LogRules):
         if job is not None and job.execution_policy == NEVER_TWICE:
             self._trace.violate(PATIENCE, f"{what}: it may still run on {cluster}, and asks for never-twice")
         if connection is not None and connection.lost_since is not None:
+            since = connection.lost_since + self._unwatched(connection.lost_since)
             alone = connection.out_since.get(WORKLOADS.name)  # its copies went out of view before the cluster did
-            self._looked_for(recorded, what, cluster, min(connection.lost_since, alone or connection.lost_since))
+            self._looked_for(recorded, what, cluster, min(since, alone or since))
 
     def _given_up(self, cluster: str) -> bool:
         forgotten = {name for name, one in self._index.connections.items() if one.forgotten}
         # The next slice of an elastic job may name no cluster, and be taken from the one that has the slice before.
         return cluster in forgotten or (not cluster and bool(forgotten))
 
-    def _looked_for(self, recorded: Recorded, what: str, cluster: str, lost_since: datetime) -> None:
-        looked = recorded.recorded_at - lost_since - self._unwatched(lost_since)
+    def _looked_for(self, recorded: Recorded, what: str, cluster: str, since: datetime) -> None:
+        """`since` is moved on by the time in which nobody led."""
+        looked = recorded.recorded_at - since
         if looked < self._index.policy.worker_lost_timeout - _SLACK:
             self._trace.violate(PATIENCE, f"{what}: {cluster} was looked for only {looked.total_seconds():.0f} s")
 

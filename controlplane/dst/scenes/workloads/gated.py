@@ -148,7 +148,10 @@ def on_commit(scene: ActorContext, commit: Commit) -> None:
     name = commit.record.name
     if commit.record.kind != PODS or name not in scene.pods or name in scene.deleted:
         return
-    if commit.type == "DELETED":
+    if commit.type == "DELETED" and (commit.record.obj.get("status") or {}).get("phase") == "Succeeded":
+        del scene.pods[name]
+        scene.submitted.pop(name, None)
+    elif commit.type == "DELETED":
         scene.after(_AGAIN, _again, scene, name)
     elif "deletionTimestamp" in commit.record.obj["metadata"]:
         scene.after(_AGAIN, _in_its_place, scene, name)
@@ -169,15 +172,24 @@ def _again(scene: ActorContext, name: str) -> None:
     if name not in scene.submitted or name in scene.deleted:
         return
     place = name.partition("-try-")[0]
-    pods = scene.environment.management.store.records(PODS)
-    there = (one.name for one in pods if (one.obj.get("status") or {}).get("phase") != "Failed")
-    other = next((one for one in sorted(there) if one.partition("-try-")[0] == place), None)
-    if other is None:
+    there = sorted(
+        (one for one in scene.environment.management.store.records(PODS) if one.name.partition("-try-")[0] == place),
+        key=lambda one: one.name,
+    )
+    failed = {one.name for one in there if (one.obj.get("status") or {}).get("phase") == "Failed"}
+    other = next((one.name for one in there if one.name not in failed or _is_final(one.obj)), "")
+    if not other:
         create_job(scene, PODS, scene.pods[name])
         return
     del scene.submitted[name]
-    scene.pods[other] = scene.pods.pop(name)
-    scene.submitted[other] = PODS
+    pod = scene.pods.pop(name)
+    if other not in failed:
+        scene.pods[other], scene.submitted[other] = pod, PODS
+
+
+def _is_final(pod: Json) -> bool:
+    """Whether a group is given up when this pod of it fails."""
+    return (pod["metadata"].get("annotations") or {}).get("kueue.x-k8s.io/retriable-in-group") == "false"
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
