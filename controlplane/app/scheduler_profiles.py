@@ -18,6 +18,7 @@ from controlplane.controllers.scheduling.framework.configuration import (
     ConfigurationError,
     KubeSchedulerConfiguration,
     build,
+    check,
     read,
 )
 from controlplane.controllers.scheduling.framework.hints import Hints
@@ -80,6 +81,7 @@ def load(path: str) -> Setup:
             f"scheduler.config: {path} is not a KubeSchedulerConfiguration, but {type(found).__name__}"
         )
     try:
+        check(found, registry())
         return setup_of(read(found), path)
     except ConfigurationError as error:
         raise BadConfiguration("\n".join(f"{path}: {problem}" for problem in error.problems)) from None

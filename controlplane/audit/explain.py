@@ -103,8 +103,10 @@ def _pending(case: Case) -> Answer:
     checks = case.state.local.checks if case.state.local is not None else ()
     found = [f"{one.name} is Rejected: {one.message}".rstrip(" .:") for one in checks if one.state == "Rejected"]
     refused = " ".join(f"Its admission check {one}." for one in found)
-    said_so = [_says(case, "Rejected")] if refused else []
-    return f"It waits for quota on the management cluster{quota}. {refused}".rstrip(), [waits_since(case), *said_so]
+    if not found:
+        return f"It waits for quota on the management cluster{quota}.", [waits_since(case)]
+    text = f"It has no quota on the management cluster and is not tried for any{quota}. {refused}"
+    return text, [waits_since(case), _says(case, "Rejected")]
 
 
 def _inactive(case: Case) -> Answer:

@@ -22,6 +22,7 @@ from controlplane.controllers.connectivity.events import (
     ServiceStopped,
     cluster_stream,
 )
+from controlplane.log.archive.manifest import RESTORED
 from controlplane.log.event import Recorded
 from controlplane.settings import Settings
 from controlplane.settings.recorded import with_recorded_quota
@@ -61,6 +62,9 @@ def not_recorded(reader: LogReader) -> str:
         return ""
     last = end[0]
     until = f"what is told is what was recorded until then, up to position {last.position}"
+    if _holder(reader) == RESTORED:
+        text = f"The log {reader.log} was restored from archives, and is for reading: nothing is recorded in it"
+        return f"{text}; {until.replace(' until then', '')}."
     if (nobody := _without_leader(reader, last)) is not None:
         return f"Nobody records what happens: {nobody}; {until}. To go on, {_START}."
     if (away := _without_cluster(reader)) is not None:
@@ -85,12 +89,22 @@ def known_until(reader: LogReader) -> str:
     )
 
 
+def _head(reader: LogReader) -> tuple[str, datetime | None, datetime] | None:
+    """Return who holds a log, its last heartbeat and the time of the database; None for who may not read that."""
+    try:
+        return reader.connection.execute(_HEAD, [reader.log]).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        return None
+
+
+def _holder(reader: LogReader) -> str:
+    row = _head(reader)
+    return row[0] if row is not None else ""
+
+
 def _without_leader(reader: LogReader, last: Recorded) -> str | None:
     """Return that no process leads the log, and since when; None if one does, or if that cannot be told."""
-    try:
-        row = reader.connection.execute(_HEAD, [reader.log]).fetchone()
-    except psycopg.errors.InsufficientPrivilege:
-        row = None
+    row = _head(reader)
     started = _newest(reader, types=_STARTS)
     event = started[0].event if started else None
     since = started[0].recorded_at if isinstance(event, ServiceStopped) else None

@@ -23,6 +23,8 @@ from controlplane.values import Value
 
 DRAWS, FEWEST_DRAWS = 25, 5
 """How many draws there are, and how many a bound needs, where there are fewer since each takes long."""
+_EXACT = 600
+"""Below how many seconds of waiting the times have seconds: where the duration beside them has some (`human_duration`)."""
 MOST_DECISIONS = 4000
 """How many decisions of the engine an estimate may take, in all draws together."""
 _GROUPS = {KIND: "of the same kind", QUEUE: "of the same queue", ALL: "of all queues"}
@@ -191,14 +193,20 @@ def sentence(found: Mapping[str, Any]) -> str:
     if at is None:
         return f"No estimate of when: {found['reason']}."
     runs = " and ".join(f"{one['runs']} runs {_GROUPS[one['group']]}" for one in found["samples"])
-    by = f"9 of 10 by {_time(late, at)}" if late is not None else "how late at most is not known"
+    exact = found["seconds"] < _EXACT
+    by = f"9 of 10 by {_time(late, at, exact)}" if late is not None else "how late at most is not known"
     what = "quota" if found["checks"] else "admitted"
     checks = ", and its admission checks come after" if found["checks"] else ""
     bounded = ", and not all that wait were followed" if found["bounded"] else ""
     rests = f", from {runs}" if runs else ""
     soon = human_duration(max(found["seconds"], 0.0))
-    return f"Estimate: {what} at about {at:%Y-%m-%d %H:%M} UTC (in {soon}; {by}){checks}{rests}{bounded}."
+    return f"Estimate: {what} at about {at:%Y-%m-%d} {_clock(at, exact)} UTC (in {soon}; {by}){checks}{rests}{bounded}."
 
 
-def _time(late: datetime, at: datetime) -> str:
-    return f"{late:%H:%M}" if late.date() == at.date() else f"{late:%Y-%m-%d %H:%M}"
+def _time(late: datetime, at: datetime, exact: bool) -> str:
+    day = "" if late.date() == at.date() else f"{late:%Y-%m-%d} "
+    return day + _clock(late, exact)
+
+
+def _clock(at: datetime, exact: bool) -> str:
+    return f"{at:%H:%M:%S}" if exact else f"{at:%H:%M}"

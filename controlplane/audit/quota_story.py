@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from controlplane.audit.standing import quota_of
+from controlplane.audit.standing import check_to_change, quota_of
 from controlplane.controllers.jobframework import events as jobs
 from controlplane.controllers.jobframework import pod_events as pods
 from controlplane.controllers.jobframework.names import WORD as JOB_FRAMEWORK
@@ -176,9 +176,17 @@ def _standing(seen: admission.AdmissionWorkloadObserved) -> tuple[Standing, str]
         return Standing("Admitted"), f"It is admitted by ClusterQueue {_queue_of(seen)}."
     if "QuotaReserved" in true:
         return _reserved(seen, _queue_of(seen))
-    said = found.get("QuotaReserved", {})
-    place = quota_of(seen.queue, str(said.get("message") or ""))
-    return Standing("Pending", "", place), _sentence("It waits for quota", said)
+    return _pending(seen, found.get("QuotaReserved", {}))
+
+
+def _pending(seen: admission.AdmissionWorkloadObserved, said: Json) -> tuple[Standing, str]:
+    checks = seen.status.get("admissionChecks") or ()
+    refused = check_to_change([str(one.get("name")) for one in checks if one.get("state") == "Rejected"])
+    if not refused:
+        place = quota_of(seen.queue, str(said.get("message") or ""))
+        return Standing("Pending", "", place), _sentence("It waits for quota", said)
+    first = f"It has no quota, and is not tried for any: it waits for {refused}"
+    return Standing("Pending", "", refused), _sentence(first, said)
 
 
 def _queue_of(seen: admission.AdmissionWorkloadObserved) -> str:

@@ -6,6 +6,7 @@ where Kueue has one; the order of the questions is that of `controlplane.control
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from controlplane.audit.devices_wait import waits_for_devices
@@ -32,8 +33,10 @@ def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> S
     if not local.active:
         return Standing("Inactive", "", "somebody to activate it")
     if not reserved:
+        refused = [entry.name for entry in local.checks if entry.state == "Rejected"]
         said = local.condition("QuotaReserved")
-        return Standing("Pending", "", quota_of(local.queue_name, said.message if said is not None else ""))
+        place = quota_of(local.queue_name, said.message if said is not None else "")
+        return Standing("Pending", "", check_to_change(refused) or place)
     return _with_quota(state, local, context, now)
 
 
@@ -50,6 +53,19 @@ def quota_of(queue: str, message: str) -> str:
             f"the ClusterQueue of {queue} to take its namespace" if queue else "a ClusterQueue that takes its namespace"
         )
     return waits_for_devices(message) or (f"quota in {queue}" if queue else "quota")
+
+
+def check_to_change(rejected: Sequence[str]) -> str:
+    """Return what a Workload without quota waits for that an admission check has rejected, "" if none has: it is not tried for
+    quota, and Kueue deactivates for a check only one that has quota (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, nominate;
+    pkg/controller/core/workload_controller.go, Reconcile; v0.18).
+    """
+    if not rejected:
+        return ""
+    names = ", ".join(rejected)
+    if len(rejected) == 1:
+        return f"its admission check {names}, which is Rejected, to be reset"
+    return f"its admission checks {names}, which are Rejected, to be reset"
 
 
 _OTHER_NAMESPACE = "namespace doesn't match ClusterQueue selector"

@@ -2,7 +2,8 @@
 
 In: the recorded events of a Workload and its job, in order. Out: moments. It is the timeline of the view
 `audit.workload_timeline`, moment for moment (a test compares the two); here as well because simulations and what-ifs
-have events and no database, and because sentences are made of typed events. What admission and the job framework record
+have events and no database, and because sentences are made of typed events. The view says "may start" also of a job whose pods
+have ended, and of its copy. What admission and the job framework record
 of a Workload (`controlplane.audit.quota_story`) is told here alone: the view has no moments of it.
 
 An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is
@@ -83,6 +84,7 @@ class Timeline:
         self._life = 0
         self._attempt = 0
         self._winner = ""
+        self._ran: dict[str, str] = {}
         self._last: dict[Hashable, tuple[str, str, str]] = {}
 
     def tell(self, recorded: Recorded) -> TimelineEntry:
@@ -97,9 +99,28 @@ class Timeline:
         turn, turns = self._turns.get(recorded.stream, ("", 0))
         if (next_turn := quota_story.turn(event)) and next_turn != turn:
             self._turns[recorded.stream] = next_turn, turns + 1
-        said = (what(event), reason_of(recorded), str(getattr(event, "uid", "")))
+        said = (self._job(event, recorded.cluster) or what(event), reason_of(recorded), str(getattr(event, "uid", "")))
         told, noteworthy = why(event, self._winner), self._is_new(event, recorded, said)
         return entry_of(recorded, said[0], told, said[1], noteworthy=noteworthy)
+
+    def _job(self, event: Event | Unknown, cluster: str) -> str:
+        """Return what is said of a job, or of its copy, whose pods have ended; "" for all else.
+
+        Its own controller writes that nothing is active before it says how the job ended. The status of a job that was
+        dispatched is copied to the management cluster, and shows there as well that it may start anew.
+        """
+        match event:
+            case observations.RemoteJobObserved():
+                what_is = "job's copy"
+            case observations.JobObserved() if not self._attempt:
+                what_is = "job"
+            case _:
+                return ""
+        if event.suspended or not event.inactive:
+            self._ran[cluster] = "" if event.suspended else event.uid
+            return ""
+        ran = self._ran.get(cluster) == event.uid and not event.finished
+        return f"nothing of the {what_is} runs any more" if ran else ""
 
     def _is_new(self, event: Event | Unknown, recorded: Recorded, said: tuple[str, str, str]) -> bool:
         if isinstance(event, (NamesClearDecided, WriteUnneeded, *self._told_elsewhere)):

@@ -145,7 +145,7 @@ def verify_archives(options: Options, directory: Path, said: Checkpoint | None, 
         return
     compared = f", and as the checkpoint at {said.position} says" if said is not None else ""
     line(
-        f"The archives of the log {log} are as it was appended{compared}: positions {found.first} to {found.last}, {found.events} events"
+        f"The archives of the log {log} are as they were written{compared}: positions {found.first} to {found.last}, {found.events} events"
         f" in {found.batches} batches, {found.bodies} bodies."
     )
     if not offline:
@@ -228,6 +228,12 @@ def dropped_line(log: str, found: DropResult) -> str:
     why = f" No more was: {found.why}." if found.why else ""
     if not found.upto:
         return f"Nothing was dropped from the log {log}: {found.why}."
+    if not found.streams:
+        behind = f" Behind it nothing may leave yet: {found.why}." if found.why else ""
+        kept = "Workloads that are there stay, and those that have been gone for less than an hour (the setting scoring.window)"
+        return (
+            f"Nothing that the log {log} had up to position {found.upto} is over, so all of it stayed: {kept}.{behind}"
+        )
     return (
         f"{found.events} events of {found.streams} streams that are over left the log {log}; of what it had up to position {found.upto},"
         f" {found.kept} events stayed.{why}"

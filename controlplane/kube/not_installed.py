@@ -13,6 +13,9 @@ _PATH = re.compile(r"^/apis/(?P<group>[^/]+)/(?P<version>[^/]+)/(?:namespaces/[^
 _OURS = "candidates.controlplane.dev"
 _KUEUE = "kueue.x-k8s.io"
 _DEVICES = "resource.k8s.io"
+_KUBERNETES = re.compile(r"(?!metrics\.)[a-z]+(\.apiserver|\.authorization)?\.k8s\.io")
+"""Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36): those of projects
+beside it have another word before. One without a dot cannot be a CustomResourceDefinition's."""
 
 
 def not_installed(path: str) -> str:
@@ -23,6 +26,9 @@ def not_installed(path: str) -> str:
     name = f"{found['plural']}.{found['group']}"
     if found["group"] == _DEVICES:
         return f"{name} with version {found['version']} is not served there: Kubernetes has it from 1.34 on"
+    if "." not in found["group"] or _KUBERNETES.fullmatch(found["group"]):
+        why = "the API server is of another version of Kubernetes, has it off (--runtime-config), or is not a whole one"
+        return f"{name} with version {found['version']} is Kubernetes' own, and not served there: {why}"
     what = f"CustomResourceDefinition {name} with version {found['version']} is not installed there"
     if found["group"] == _OURS:
         return f"{what}: kubectl apply -k deploy/crds"

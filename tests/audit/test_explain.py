@@ -60,9 +60,14 @@ def test_one_that_was_rejected_and_lost_its_quota_says_by_which_check() -> None:
         name="mk", state="Rejected", message="Expecting spec.managedBy to be another", last_transition_time=""
     )
     life.seen({"QuotaReserved": ("Pending", "The workload has failed admission checks")}, checks=[told])
-    said = ask(life).sentence
+    asked = ask(life)
+    said = asked.sentence
     assert said.startswith(
-        "It waits for quota on the management cluster (Pending: The workload has failed admission checks)."
+        "It has no quota on the management cluster and is not tried for any (Pending: The workload has failed admission checks)."
+    )
+    assert (asked.standing.word, asked.standing.waits_for) == (
+        "Pending",
+        "its admission check mk, which is Rejected, to be reset",
     )
     assert said.endswith("Its admission check mk is Rejected: Expecting spec.managedBy to be another.")
 

@@ -243,6 +243,12 @@ TOLD: Sequence[tuple[dict[str, Any], str]] = [
         ),
     ),
     (
+        {"seconds": 599.0, "late": AT + timedelta(seconds=31)},
+        (
+            "Estimate: admitted at about 2026-01-01 14:05:00 UTC (in 9m59s; 9 of 10 by 14:05:31), from 212 runs of the same queue."
+        ),
+    ),
+    (
         {"late": None, "checks": True, "bounded": True},
         (
             "Estimate: quota at about 2026-01-01 14:05 UTC (in 25m; how late at most is not known), and its admission checks come after,"
@@ -277,7 +283,7 @@ async def test_it_is_read_from_the_log(database_url: str) -> None:
     said = ["--database-url", database_url, "why", f"{NS}/{line[0]}", "--at", scene.now.isoformat()]
     text = CliRunner().invoke(cli, said, catch_exceptions=False).stdout
     assert (
-        "Estimate: admitted at about 2026-01-01 00:20 UTC (in 50s; 9 of 10 by 00:20), from 4 runs of the same kind."
+        "Estimate: admitted at about 2026-01-01 00:20:00 UTC (in 50s; 9 of 10 by 00:20:00), from 4 runs of the same kind."
         in text
     )
     told = json.loads(CliRunner().invoke(cli, [*said, "-o", "json"], catch_exceptions=False).stdout)["quota"][

@@ -197,6 +197,23 @@ CONDITIONS: Sequence[tuple[dict[str, Any], str, str]] = [
 ]
 
 
+def test_one_that_a_check_rejected_is_not_tried_for_quota() -> None:
+    status = {
+        "conditions": [
+            {"type": "QuotaReserved", "status": "False", "message": "The workload has failed admission checks"}
+        ],
+        "admissionChecks": [{"name": "mk", "state": "Rejected"}],
+    }
+    seen = sample(admission.AdmissionWorkloadObserved, status=status, active=True, deleting=False, queue="q2")
+    found = explain_admission(log(("admission/workload/team/w", seen)))
+    assert found is not None
+    reset = "its admission check mk, which is Rejected, to be reset"
+    assert (found.standing.word, found.standing.waits_for) == ("Pending", reset)
+    assert found.sentence.startswith(
+        f"It has no quota, and is not tried for any: it waits for {reset}: The workload has"
+    )
+
+
 @each(("conditions", "word", "sentence"), CONDITIONS)
 def test_how_far_it_is_by_admission_alone(conditions: dict[str, Any], word: str, sentence: str) -> None:
     said = [{"type": kind, "status": value, "message": text} for kind, (value, text) in conditions.items()]

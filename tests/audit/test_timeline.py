@@ -13,7 +13,14 @@ from controlplane.controllers.multikueue.events import (
     RemovalDecided,
     StatusRelayDecided,
 )
-from controlplane.controllers.multikueue.observations import CloneGone, CloneObserved, WorkloadGone, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    CloneGone,
+    CloneObserved,
+    JobObserved,
+    RemoteJobObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.event import Event, Recorded, Unknown
 from tests.audit.samples import sample
@@ -80,6 +87,54 @@ def test_the_story_of_a_job_that_runs_through() -> None:
     script = Script("a", "b", "c")
     happy(script)
     assert "\n".join(lines(story(script, TRAIN))) == HAPPY
+
+
+def job(*, suspended: bool = False, inactive: bool = True, finished: bool = False) -> JobObserved:
+    return sample(JobObserved, uid="j", suspended=suspended, inactive=inactive, finished=finished, deleting=False)
+
+
+RUN = [job(suspended=True), job(), job(inactive=False)]
+"""A job of the management cluster until it runs."""
+
+
+@each(
+    ("seen", "said"),
+    [
+        ([*RUN, job(), job(finished=True)], ["nothing of the job runs any more", "job finished"]),
+        ([*RUN, job(finished=True)], ["job finished"]),
+        # a pod failed and another one is tried
+        ([*RUN, job(), job(), job(inactive=False)], ["nothing of the job runs any more", "job runs"]),
+        # it was suspended meanwhile
+        ([*RUN, job(suspended=True), job()], ["job is suspended", "job may start"]),
+    ],
+)
+def test_a_job_whose_pods_have_ended_may_not_start(seen: list[Event], said: list[str]) -> None:
+    assert lines(told(*seen, cluster="@management")) == ["job is suspended", "job may start", "job runs", *said]
+
+
+def test_a_copy_whose_pods_have_ended_may_not_start_either() -> None:
+    states = [{"suspended": True}, {}, {"inactive": False}, {}, {"finished": True}]
+    seen = [
+        sample(
+            RemoteJobObserved,
+            uid="c",
+            deleting=False,
+            **{"suspended": False, "inactive": True, "finished": False, **one},
+        )
+        for one in states
+    ]
+    assert lines(told(*seen)) == [
+        "a job's copy is suspended",
+        "a job's copy may start",
+        "a job's copy runs",
+        "a nothing of the job's copy runs any more",
+        "a job's copy finished",
+    ]
+
+
+def test_the_status_of_a_dispatched_job_is_told_as_it_was() -> None:
+    found = lines(told(sample(NominationDecided, attempt=1, clusters=["a"]), *RUN, job(), cluster="@management"))
+    assert found[-2:] == ["job runs", "job may start"]
 
 
 def test_progress_is_no_news() -> None:

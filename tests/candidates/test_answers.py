@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.candidates.reasons import CandidateReason, TargetReason
+from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.events import CandidateRequested, CandidateWriteFailed, PermitGranted
+from controlplane.controllers.candidates.source.pod_status import silence
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE, PlacementPolicy
 from controlplane.controllers.candidates.target.decide import target_decide
 from controlplane.controllers.candidates.target.events import HERE, PodMade, TargetWriteFailed
@@ -111,12 +113,19 @@ def test_a_silent_target_is_named_on_the_pod_and_comes_back_when_it_answers() ->
     assert shown(stage) == ""
     stage.tick(ANSWER)
     said = shown(stage)
-    assert "a: no answer within 30 s" in said
+    assert "a: no answer within 30 s: is its scheduler running? If it is, its profile may be in waitForGroup of" in said
     assert "b: 0/1 nodes: no room" in said
     stage.target_turn("a")
     stage.reserve("a")
     stage.look()
     assert permits(stage) == [("a", "Bind")]
+
+
+def test_what_is_said_of_silence_about_a_pod_that_names_its_group() -> None:
+    stage = Stage("a")
+    stage.home["pods"]["web"]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    stage.look()
+    assert silence(PodPass(stage.state, stage.context, stage.now)) == "no answer within 30 s: is its scheduler running?"
 
 
 def test_one_that_gave_up_its_node_and_then_says_nothing_is_silent_too() -> None:

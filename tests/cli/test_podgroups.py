@@ -32,12 +32,18 @@ metadata:
   uid: r1
   ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d1, controller: true}]
 """
+OWNER = """\
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: a, uid: d1}
+"""
 RULES = "podgroup-level-rules:\n- {apiversion: apps/v1, kind: deployment}\n"
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    (tmp_path / "objects.yaml").write_text(OBJECTS)
+    (tmp_path / "objects.yaml").write_text(OBJECTS + OWNER)
     (tmp_path / "rules.yaml").write_text(RULES)
     return str(tmp_path / "objects.yaml"), str(tmp_path / "rules.yaml")
 
@@ -58,6 +64,18 @@ def test_a_table_is_the_default(files: tuple[str, str], capsys: pytest.CaptureFi
     assert row.split()[:5] == ["a/web-1", "create", "RuleMatched", "podgroup-d1", "Deployment/web"]
 
 
+def test_an_owner_that_is_not_in_the_files(
+    tmp_path: Path, files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = tmp_path / "alone.yaml"
+    alone.write_text(OBJECTS)
+    assert run(["podgroups", "resolve", "--rules", files[1], "-f", str(alone)]) == 0
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split()[:4] == ["a/web-1", "retry", "OwnerGone", "podgroup-d1"]
+    assert "apps/v1 Deployment web (UID d1) is not there: no PodGroup is made" in row
+    assert row.endswith("; if it exists, give it with the others")
+
+
 def test_without_rules_as_today(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["podgroups", "resolve", "-f", files[0], "-o", "json"]) == 0
     (line,) = json.loads(capsys.readouterr().out)
@@ -67,7 +85,7 @@ def test_without_rules_as_today(files: tuple[str, str], capsys: pytest.CaptureFi
 def test_standard_input(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(OBJECTS.encode())))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO((OBJECTS + OWNER).encode())))
     assert run(["podgroups", "resolve", "--config", files[1], "-f", "-", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["podGroupName"] == "podgroup-d1"
     assert run(["podgroups", "resolve", "--config", "-", "-f", "-"]) == 2

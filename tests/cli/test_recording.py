@@ -12,6 +12,7 @@ from controlplane.audit.leading import not_recorded
 from controlplane.audit.reads import LogReader
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, ClusterLost
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_started, service_stopped
+from controlplane.log.archive.manifest import RESTORED
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append
@@ -57,6 +58,17 @@ async def test_a_log_that_was_let_go_is_told_with_the_time_and_the_position(data
     assert "no process leads the log main since " in said
     assert "when alpha let it go; what is told is what was recorded until then, up to position 3" in said
     assert "start the service" in said
+
+
+async def test_a_log_that_was_made_of_archives_is_for_reading(database_url: str) -> None:
+    """As `log restore --into` leaves it: nobody has led it, and no service is to."""
+    await led(database_url, resign=True)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"UPDATE controlplane.log_head SET holder = '{RESTORED}', renewed_at = '-infinity'")
+    assert gap(database_url) == (
+        "The log main was restored from archives, and is for reading: nothing is recorded in it; what is told is what was recorded,"
+        " up to position 3."
+    )
 
 
 async def test_a_process_that_was_killed_is_told_by_its_last_heartbeat(database_url: str) -> None:

@@ -22,6 +22,11 @@ CANDIDATE = WANTED.format("candidates.candidates.controlplane.dev", "v1alpha1")
 KUEUES = WANTED.format("multikueueclusters.kueue.x-k8s.io", "v1beta2")
 RENDERS = WANTED.format("renders.example.com", "v1")
 
+BUILT_IN = (
+    "is Kubernetes' own, and not served there: the API server is of another version of Kubernetes, has it off (--runtime-config),"
+    " or is not a whole one"
+)
+
 
 @each(
     ("path", "said"),
@@ -33,6 +38,9 @@ RENDERS = WANTED.format("renders.example.com", "v1")
             "/apis/example.com/v1/namespaces/x/renders?limit=5",
             f"{RENDERS}: install it, or leave the kind out of the settings",
         ),
+        ("/apis/apps/v1/namespaces/x/deployments", f"deployments.apps with version v1 {BUILT_IN}"),
+        ("/apis/batch/v1/jobs", f"jobs.batch with version v1 {BUILT_IN}"),
+        ("/apis/storage.k8s.io/v1/csinodes", f"csinodes.storage.k8s.io with version v1 {BUILT_IN}"),
         ("/api/v1/pods", "404 page not found"),
         ("/apis/kueue.x-k8s.io/v1beta2", "404 page not found"),
         ("", "404 page not found"),

@@ -228,10 +228,31 @@ def test_objects_that_do_not_fit_are_named_and_the_rest_goes_on(bad: Json, told:
 
 
 @pytest.mark.parametrize("spec", [{"containers": 5}, {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}])
-def test_a_bad_quantity_costs_the_resources_only(spec: Json) -> None:
-    lines, problems = run(pod_manifest(RS, spec=spec), *WEB)
-    assert lines[0]["podGroupName"] == "podgroup-uid-web"
+def test_a_pod_whose_requests_cannot_be_read_has_no_line(spec: Json) -> None:
+    """As in the service: it is refused as a whole (`MemberRefused`), and no group is made for it."""
+    lines, problems = run(pod_manifest(RS, spec=spec), pod_manifest(RS, "good"), *WEB)
+    assert [line["pod"] for line in lines] == ["good"]
     assert len(problems) == 1
+
+
+@each(
+    ("there", "oddity"),
+    [([], "OwnerNotFound"), ([manifest(ref("ReplicaSet", "web-1", "newer"))], "OwnerReplaced"), ([manifest(RS)], "")],
+)
+@each("known", [DEFAULT, Rules()])
+def test_no_group_is_made_where_its_owner_is_gone(known: Rules, there: list[Json], oddity: str) -> None:
+    """As in the service: the garbage collector would take the group as soon as it is there."""
+    (line,), _ = run(pod_manifest(RS), *there, known=known)
+    assert (line["action"], line["reason"]) == (("retry", "OwnerGone") if oddity else ("create", "FirstOwner"))
+    assert (line["podGroupName"], line["owner"]["name"]) == ("podgroup-uid-web-1", "web-1")
+    said = [one for one in line["warnings"] if "no PodGroup is made" in one]
+    assert [one.partition(":")[0] for one in said] == ([oddity] if oddity else [])
+
+
+def test_a_pod_whose_owner_is_gone_joins_the_group_that_is_there() -> None:
+    group = manifest(ref("Widget", "podgroup-uid-web-1", "g"), RS)
+    line = only(pod_manifest(RS), group | {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"})
+    assert (line["action"], line["reason"]) == ("create", "FirstOwner")
 
 
 def test_an_owner_that_does_not_fit_is_told_and_ends_the_walk() -> None:

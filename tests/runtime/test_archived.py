@@ -167,7 +167,7 @@ async def test_the_commands_verify_and_restore(
     )
     assert "positions 301 to 392" in said
     said = asked(stage, "log", "verify", "--archive", str(tmp_path)).output
-    assert "The archives of the log main are as it was appended: positions 1 to 300, 300 events in 30 batches" in said
+    assert "The archives of the log main are as they were written: positions 1 to 300, 300 events in 30 batches" in said
     assert "goes on where they end" in said
     alone = program(
         [

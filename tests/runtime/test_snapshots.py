@@ -347,7 +347,9 @@ def test_settings_that_a_fold_may_ask_make_another_fold() -> None:
 def test_two_replicas_have_one_fold() -> None:
     leader = msgspec.structs.replace(SETTINGS.leader, identity="another")
     http = msgspec.structs.replace(SETTINGS.http, port=9)
-    other = msgspec.structs.replace(SETTINGS, leader=leader, http=http)
+    web = msgspec.structs.replace(SETTINGS.web, serve="yes", port=9)  # one may serve the pages, and the other not
+    tracing = msgspec.structs.replace(SETTINGS.tracing, endpoint="http://collector:4318")
+    other = msgspec.structs.replace(SETTINGS, leader=leader, http=http, web=web, tracing=tracing)
     assert fold_version(other, ["multikueue"]) == fold_version(SETTINGS, ["multikueue"])
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from controlplane.app.scheduler_plugins import PluginError, registry
-from controlplane.controllers.scheduling.framework.configuration import ConfigurationError, build, read
+from controlplane.app.scheduler_profiles import BadConfiguration, load
+from controlplane.controllers.scheduling.framework.configuration import API_VERSION, ConfigurationError, build, read
 from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin, ScorePlugin
 from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI_POINT, IN_TREE
 from controlplane.controllers.scheduling.framework.runtime import Framework
@@ -121,6 +124,11 @@ HERE = "profiles[0].pluginConfig[0].args"
         ({"profiles": []}, "profiles: at least one is needed"),
         ({"profiles": [{"schedulerName": 1}]}, "profiles[0].schedulerName: must be text, not a whole number"),
         ({"profiles": [{}, {}]}, "profiles[1].schedulerName: 'default-scheduler' stands there twice"),
+        ({"podMaxBackoffSecond": 30}, "podMaxBackoffSecond: there is no such field"),
+        (
+            {"extenders": [{"urlPrefix": "http://x"}]},
+            "extenders: none is called by this scheduler; leave them out, or write a plugin",
+        ),
         ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not within 0…100"),
         ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not above 0"),
         ({"profiles": [{"plugin": {}}]}, "profiles[0]: there is no field plugin"),
@@ -181,6 +189,27 @@ def test_every_problem_names_its_field(configuration: Json, problem: str) -> Non
     with pytest.raises(ConfigurationError) as caught:
         build(read(configuration))
     assert problem in caught.value.problems
+
+
+def test_what_kube_scheduler_is_told_besides_is_no_problem() -> None:
+    read({"leaderElection": {"leaderElect": False}, "clientConnection": {}, "enableProfiling": False, "extenders": []})
+
+
+def test_a_file_is_refused_with_all_that_is_wrong_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.yaml"
+    twice = [{"schedulerName": "a", "plugins": {"filter": {"enabled": [{"name": "Nope"}]}}}, {"schedulerName": "a"}]
+    file.write_text(
+        yaml.safe_dump(
+            {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "podBackoff": 1, "profiles": twice}
+        )
+    )
+    with pytest.raises(BadConfiguration) as refused:
+        load(str(file))
+    assert str(refused.value).splitlines() == [
+        f"{file}: podBackoff: there is no such field",
+        f"{file}: profiles[1].schedulerName: 'a' stands there twice",
+        f"{file}: profiles[0].plugins.filter.enabled[0].name: plugin 'Nope' is not registered",
+    ]
 
 
 def test_what_is_not_here_may_be_disabled() -> None:

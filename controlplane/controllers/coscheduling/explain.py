@@ -17,7 +17,7 @@ from controlplane.controllers.coscheduling.events import (
     RunCompleted,
     RunRefused,
 )
-from controlplane.controllers.coscheduling.observations import PlaceholderReady
+from controlplane.controllers.coscheduling.observations import PlaceholderReady, PlaceholderUnready
 from controlplane.controllers.coscheduling.phrases import run_because
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
 from controlplane.log.event import Recorded
@@ -57,7 +57,12 @@ def _kept_together(
     ready = any(isinstance(pod, PlaceholderReady) for pod in state.pods.values())
     stands = Standing("Running") if ready else Standing("Pending", "", "its placeholder")
     sentence = f"{kept} {_placeholders(state, attempt)} {_moved(events)} {_write_failures(state)}"
-    rests = [pinned, last(events, PlaceholderReady), *each(events, PlaceholderEvicted), _failure(state, events)]
+    rests = [
+        pinned,
+        last(events, PlaceholderReady, PlaceholderUnready),
+        *each(events, PlaceholderEvicted),
+        _failure(state, events),
+    ]
     return answer(stands, sentence, *rests)
 
 
@@ -67,13 +72,23 @@ def _placeholders(state: RunState, attempt: RunAttempt) -> str:
     parts = []
     for uid, made in sorted(attempt.placeholders.items(), key=lambda item: item[1].name):
         pod = next((one for one in state.pods.values() if one.owner == uid), None)
-        if isinstance(pod, PlaceholderReady):
-            where = f"on node {pod.node}"
-        else:
-            where = f"not ready, on node {pod.node}" if pod is not None and pod.node else "waiting for a node"
         beside = sum(task.placeholder == made.name for task in attempt.tasks.values())
-        parts.append(f"placeholder {made.name} is {where}, and {beside} tasks follow it")
+        parts.append(f"placeholder {made.name} is {_where(pod)}, and {_followers(beside)}")
     return f"Its {listed(parts)}."
+
+
+def _where(pod: PlaceholderReady | PlaceholderUnready | None) -> str:
+    """Return where a placeholder is; of one without a node, what its scheduler says."""
+    if isinstance(pod, PlaceholderReady):
+        return f"on node {pod.node}"
+    if pod is not None and pod.node:
+        return f"not ready, on node {pod.node}"
+    said = pod.complaint.rstrip(".") if pod is not None else ""
+    return f"waiting for a node ({said})" if said else "waiting for a node"
+
+
+def _followers(count: int) -> str:
+    return {0: "no task follows it yet", 1: "1 task follows it"}.get(count, f"{count} tasks follow it")
 
 
 def _moved(events: Sequence[Recorded]) -> str:

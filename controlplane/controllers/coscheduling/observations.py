@@ -108,10 +108,13 @@ class PlaceholderReady(CoschedulingObservation):
 
 
 class PlaceholderUnready(CoschedulingObservation):
-    """A placeholder's pod is there and not ready: it waits for a node, starts, or ends."""
+    """A placeholder's pod is there and not ready: it waits for a node, starts, or ends. `complaint`: what the scheduler says if it
+    has no node.
+    """
 
     owner: str
     node: str = ""
+    complaint: str = ""
 
 
 class PlaceholderPodGone(CoschedulingObjectGone):

@@ -292,7 +292,7 @@ def _placeholder_pod(obj: Json) -> Event:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
     if not ready or not node or "deletionTimestamp" in meta(obj):
-        return observations.PlaceholderUnready(**_identity(obj), owner=owner, node=node)
+        return _unready(obj, owner, node)
     tolerated = [
         observations.TolerationSeen(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
         for one in tolerations(spec.get("tolerations"))
@@ -300,6 +300,11 @@ def _placeholder_pod(obj: Json) -> Event:
     return observations.PlaceholderReady(
         **_identity(obj), owner=owner, node=node, tolerations=tolerated, choice=choice_of(spec)
     )
+
+
+def _unready(obj: Json, owner: str, node: str) -> Event:
+    complaint = "" if node else task_pod(obj).complaint
+    return observations.PlaceholderUnready(**_identity(obj), owner=owner, node=node, complaint=complaint)
 
 
 def _followed(pod: Json) -> str:

@@ -48,7 +48,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.PlaceholderCreated: lambda e: _made("placeholder", e),
         observations.PlaceholderDeleted: "placeholder {e.name} is gone",
         observations.PlaceholderReady: "placeholder's pod {e.name} is ready on node {e.node}",
-        observations.PlaceholderUnready: "placeholder's pod {e.name} is not ready",
+        observations.PlaceholderUnready: lambda e: (
+            f"placeholder's pod {e.name} is not ready" + (f": {e.complaint}" if e.complaint else "")
+        ),
         observations.PlaceholderPodGone: "placeholder's pod {e.name} is gone",
         observations.ClaimObserved: lambda e: _made("claim", e),
         observations.ClaimDeleted: "claim {e.name} is gone",

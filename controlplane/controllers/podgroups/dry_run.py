@@ -157,20 +157,12 @@ class _World:
         facts = owner_facts(obj)
         if (group, kind) == ("", "Pod"):
             pod = msgspec.structs.replace(pod_facts(obj), namespace=namespace)
-            self.pods.append((pod, self._requests(piece)))
+            self.pods.append((pod, Template.requests_of(obj)))
         self.places[key] = piece.place, obj
         self.owners[key] = facts
         template = Template.of(obj, group, kind, namespace)
         if template is not None:
             self.templates.append(template)
-
-    def _requests(self, piece: Piece) -> Amounts:
-        """Return what a pod asks for; of one that says it badly the owner is resolved all the same."""
-        try:
-            return Template.requests_of(piece.object)
-        except OwnerMisfit as error:
-            self.problems.append(DocumentProblem(piece.title, str(error)))
-            return {}
 
     @staticmethod
     def _default_namespace(group: str, kind: str) -> str:
@@ -251,6 +243,9 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
         warnings.append(
             Warned(oddity=Oddity.GROUP_NAME_TAKEN, message=f"PodGroup {found.group_name} belongs to {other}")
         )
+    if taken is None and found.owner_is_gone:
+        action, reason = "retry", PodGroupReason.OWNER_GONE
+        warnings.append(_gone(found))
     requests = newest_template(world.templates, pod.namespace, found) or asked
     return {
         "action": action,
@@ -266,6 +261,13 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
         "warnings": [str(warning) for warning in warnings],
         **_trail(found),
     }
+
+
+def _gone(found: Resolution) -> Warned:
+    """Return that a group is not made, as in `decide.decide_group`: the garbage collector would take it as soon as it is there."""
+    replaced = any(one.owner == found.owner and one.outcome == "Replaced" for one in found.looked)
+    said = f"{found.owner} is not there: no PodGroup is made, since it would be collected; if it exists, give it with the others"
+    return Warned(oddity=Oddity.OWNER_REPLACED if replaced else Oddity.OWNER_NOT_FOUND, message=said)
 
 
 def _other_owner(group: Json, owner: OwnerReference) -> str | None:

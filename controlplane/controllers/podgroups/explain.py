@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controlplane.controllers.podgroups import phases
 from controlplane.controllers.podgroups.events import (
     ROOM_STREAM,
+    GroupCreationDecided,
     GroupGone,
     GroupObserved,
     GroupStatusDecided,
@@ -29,6 +31,7 @@ from controlplane.controllers.podgroups.state import MemberState, PodGroupState,
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.stories import HistoryReader, ObjectHistory, ObjectStories
+from controlplane.runtime.streams import object_of
 
 _STANDING: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 _NO_CAPACITY = "room: not known, because nodes or pods are not in view"
@@ -114,12 +117,13 @@ def _phase(group: PodGroupState, found: Resolution | None = None) -> str:
 def _missing_owner(found: Resolution) -> str:
     """Return that the owner of a group was looked for and is not there, "" if it is, or if nobody looked."""
     owner = found.owner
-    gone = any(one.owner == owner and one.outcome in ("NotFound", "Replaced") for one in found.looked)
-    return f"{owner.kind} {owner.name} (UID {owner.uid}) is not there" if gone else ""
+    return f"{owner.kind} {owner.name} (UID {owner.uid}) is not there" if found.owner_is_gone else ""
 
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity."""
+    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity, and the events of the
+    pods that joined it.
+    """
     state = PodGroupState()
     for recorded in events:
         state = fold_group(state, recorded)
@@ -127,8 +131,9 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
         return with_last_known(_no_group(events), events, GroupGone, lambda before: explain_group(before, ()))
     seen, waits = state.seen, state.phase == "Pending"
     decided = last(events, GroupStatusDecided)
-    why = _why_phase(state, seen, decided)
-    capacity = around[-1] if around and waits else None
+    there = _there(events, around) if waits else None
+    why = _why_phase(state, seen, decided, there)
+    capacity = last(around, RoomObserved) if waits else None
     if waits:
         seen_room = capacity.event if capacity is not None else None
         known = PHRASES[RoomObserved](seen_room) if isinstance(seen_room, RoomObserved) else _NO_CAPACITY
@@ -137,7 +142,7 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
     sentence = f"It is {state.phase}{why}.{counts}{owner}{failure}"
-    standing = Standing(_STANDING.get(state.phase, "Pending"), "", "members and room" if waits else "")
+    standing = Standing(_STANDING.get(state.phase, "Pending"), "", _waits_for(seen, there) if waits else "")
     return answer(standing, sentence, last(events, GroupObserved), decided, capacity)
 
 
@@ -153,12 +158,26 @@ def _no_group(events: Sequence[Recorded]) -> Explanation:
     return answer(Standing("Pending"), "It is not there yet.", newest)
 
 
-def _why_phase(state: PodGroupState, seen: GroupObserved, decided: Recorded | None) -> str:
+def _awaited(wanted: int, there: int | None, room: str) -> str:
+    """Return what a group that is not admitted waits for; `there`: how many of its members are, None where that is not known."""
+    if there is None:
+        return f"it waits for its {_members(wanted)}, or for {room}"
+    if there < wanted:
+        return f"{there} of its {_members(wanted)} {'is' if there == 1 else 'are'} there; it waits for the others, and for {room}"
+    return f"its {_members(there)} {'is' if there == 1 else 'are'} there, and it waits for {room}"
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _why_phase(state: PodGroupState, seen: GroupObserved, decided: Recorded | None, there: int | None) -> str:
     if decided is None or not isinstance(decided.event, GroupStatusDecided):
         return ""
     if state.phase == "Pending" and decided.event.reason == PodGroupReason.MEMBERS_CHANGED:
         asks = ", ".join(f"{name} {amount}" for name, amount in sorted(seen.min_resources.items())) or "nothing"
-        return f": it waits for {seen.min_member} members, and for room for what they ask for together ({asks})"
+        together = f"room for what they ask for together ({asks})"
+        return f": {_awaited(max(seen.min_member, 1), there, together)}"
     return f", because {group_because(decided.event)}"
 
 
@@ -169,9 +188,45 @@ def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectH
     if not events:
         return None
     if kind == "podgroup":
-        return ObjectHistory(kind, stream, events, reader.of(ROOM_STREAM, newest=True))
+        return ObjectHistory(
+            kind, stream, events, [*reader.of(ROOM_STREAM, newest=True), *_joined(reader, stream, events)]
+        )
     around = _around(namespace, events)
     return ObjectHistory(kind, stream, events, reader.of(*sorted(around)) if around else [])
+
+
+def _joined(reader: HistoryReader, stream: str, events: Sequence[Recorded]) -> list[Recorded]:
+    """Return the events of the pods that joined a group which is ours; of one that others made, nobody has to join it."""
+    made = last(events, GroupCreationDecided)
+    if made is None:
+        return []
+    namespace, name = object_of(stream)
+    pods = {
+        recorded.stream
+        for recorded in reader.of(after=made.position, kind=MembershipDecided.__name__)
+        if isinstance(recorded.event, MembershipDecided)
+        and recorded.event.group == name
+        and object_of(recorded.stream)[0] == namespace
+    }
+    return reader.of(*sorted(pods)) if pods else []
+
+
+def _there(events: Sequence[Recorded], around: Sequence[Recorded]) -> int | None:
+    """Return how many pods that joined a group may still need something; None of a group that others made."""
+    if last(events, GroupCreationDecided) is None:
+        return None
+    states: dict[str, MemberState] = {}
+    for recorded in around:
+        if recorded.stream != ROOM_STREAM:
+            states[recorded.stream] = fold_member(states.get(recorded.stream, MemberState()), recorded)
+    return phases.count(one.seen.stage for one in states.values() if one.seen is not None).live
+
+
+def _waits_for(seen: GroupObserved, there: int | None) -> str:
+    """Return the same as `_awaited` in few words."""
+    if there is None:
+        return "members or room"
+    return "members and room" if there < max(seen.min_member, 1) else "room"
 
 
 def _around(namespace: str, events: Sequence[Recorded]) -> set[str]:

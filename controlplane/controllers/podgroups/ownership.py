@@ -113,6 +113,11 @@ class Resolution(Part):
         return self.chain[self.selected]
 
     @property
+    def owner_is_gone(self) -> bool:
+        """Whether the object that owns the group was looked for on the walk and was not there, by its UID."""
+        return any(one.owner == self.owner and one.outcome in ("NotFound", "Replaced") for one in self.looked)
+
+    @property
     def group_name(self) -> str:
         """The group's name, which follows from the owner's UID alone."""
         return group_name(self.owner)

@@ -77,6 +77,7 @@ REASONS: Mapping[PodGroupReason, Sentence] = {
     R.STATIC_POD: Sentence("the pod mirrors a file on a node", "the pod mirrors a file on a node"),
     R.OWNER_UNAVAILABLE: Sentence("an owner cannot be read just now", "an owner cannot be read just now"),
     R.GROUP_NAME_TAKEN: Sentence("a group of that name has another owner", "a group of that name has another owner"),
+    R.OWNER_GONE: Sentence("the object that would own it is not there", "the object that would own it is not there"),
     R.MEMBER_WITHOUT_GROUP: Sentence(
         "a pod belongs to a group that is not there", "a pod belongs to it, and it is not there"
     ),

@@ -22,6 +22,7 @@ class PodGroupReason(StrEnum):
     # later
     OWNER_UNAVAILABLE = "OwnerUnavailable"
     GROUP_NAME_TAKEN = "GroupNameTaken"
+    OWNER_GONE = "OwnerGone"
     # writes
     MEMBER_WITHOUT_GROUP = "MemberWithoutGroup"
     GROUP_EXISTS = "GroupExists"

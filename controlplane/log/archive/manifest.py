@@ -20,6 +20,8 @@ FORMAT, VERSION = "controlplane-archive", 1
 MANIFEST = "manifest.json"
 EVENTS, BATCHES, BODIES = "events.parquet", "batches.parquet", "bodies.parquet"
 UNFINISHED = ".unfinished"
+RESTORED = "restored from archives"
+"""Who holds a log that was made of archives alone: nobody has led it there."""
 _PIECE = 1 << 20
 
 

@@ -18,7 +18,7 @@ from psycopg.types.json import Json
 from controlplane.log.archive import exchange
 from controlplane.log.archive.checking import check_archives, check_seam
 from controlplane.log.archive.exchange import NewTable, Partition, kept_of
-from controlplane.log.archive.manifest import BATCHES, BODIES, EVENTS, Archive, ArchiveError, some_archives
+from controlplane.log.archive.manifest import BATCHES, BODIES, EVENTS, RESTORED, Archive, ArchiveError, some_archives
 from controlplane.log.archive.parquet import BATCH_COLUMNS, BODY_COLUMNS, EVENT_COLUMNS, Row, read, streams_of
 from controlplane.log.archive.writing import LogEnd, log_end
 from controlplane.log.verify import NoLog
@@ -43,7 +43,7 @@ _HEAD: LiteralString = """
 UPDATE controlplane.log_head h SET archived_to = %s, kept_events = %s, kept_hash = %s WHERE h.log = %s"""
 _NEW: LiteralString = """
 INSERT INTO controlplane.log_head (log, id, position, epoch, holder, hash, batch, chained_from, archived_to)
-VALUES (%s, %s, %s, %s, 'restored from archives', %s, %s, %s, %s)"""
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"""
 _NEW_STREAMS: LiteralString = """
 INSERT INTO controlplane.streams (log, stream, version)
 SELECT %s, b.stream, 1 FROM back b ON CONFLICT (log, stream) DO NOTHING"""
@@ -139,6 +139,7 @@ def _found_log(connection: psycopg.Connection[Any], log: str, archives: Sequence
             manifest.log_id,
             manifest.last,
             batch[3],
+            RESTORED,
             batch[5],
             manifest.batch,
             manifest.chained_from,

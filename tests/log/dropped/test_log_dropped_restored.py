@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controlplane.log.archive.manifest import ArchiveError, archives_of
+from controlplane.log.archive.manifest import RESTORED, ArchiveError, archives_of
 from controlplane.log.archive.restoring import RestoreResult
 from controlplane.log.verify import verify
 from tests.log.archived import (
@@ -112,6 +112,8 @@ async def test_into_a_database_that_has_nothing_of_it(
         assert rows(auditor) == sealed
         found = verify(auditor, "main")
         assert (found.first, found.last, found.wrong) == (1, 60, [])
+        held = auditor.execute("SELECT holder, isfinite(renewed_at) FROM controlplane.log_head").fetchall()
+        assert held == [(RESTORED, False)]
 
 
 @settings(max_examples=examples(3, 6), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -262,8 +262,14 @@ def _unanswered(pass_: PodPass) -> str:
 
 
 def silence(pass_: PodPass) -> str:
-    """Return what is said of a target that answers nothing."""
-    return f"no answer within {pass_.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
+    """Return what is said of a target that answers nothing. Its scheduler leaves a pod without a PodGroup untried, and says
+    nothing of it, where the profile is in `waitForGroup` of the plugin Gang: that is not known here.
+    """
+    said = f"no answer within {pass_.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
+    pod = pass_.state.pod
+    if pod is None or pod.group:
+        return said
+    return f"{said} If it is, its profile may be in waitForGroup of the plugin Gang, and the pod names no PodGroup"
 
 
 def _everybody(pass_: PodPass) -> str:

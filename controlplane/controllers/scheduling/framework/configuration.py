@@ -7,7 +7,7 @@ or field is a problem."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -82,32 +82,71 @@ class KubeSchedulerConfiguration(Value, rename="camel"):
 
 def read(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
     """Return a configuration; `ConfigurationError` names the fields."""
+    found = _converted(obj)
+    if problems := _problems(obj, found):
+        raise ConfigurationError(problems)
+    return found
+
+
+def check(obj: Mapping[str, Any], registry: Registry = IN_TREE) -> None:
+    """Raise `ConfigurationError` with all that is wrong with a configuration: with what `read` finds, and what `build` does."""
+    found = _converted(obj)
+    problems = _problems(obj, found)
     try:
-        found = msgspec.convert(obj, KubeSchedulerConfiguration)
+        build(found, registry)
+    except ConfigurationError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigurationError(problems)
+
+
+def _converted(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
+    try:
+        return msgspec.convert(obj, KubeSchedulerConfiguration)
     except msgspec.ValidationError as error:
         raise ConfigurationError([_located(str(error))]) from error
+
+
+_FIELDS = {field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)}
+# What kube-scheduler is told so, and a scheduler of ours by its settings (k8s.io/kube-scheduler config/v1/types.go, v1.36).
+_SETTINGS = {
+    "leaderElection",
+    "clientConnection",
+    "delayCacheUntilActive",
+    "enableProfiling",
+    "enableContentionProfiling",
+}
+
+
+def _problems(obj: Mapping[str, Any], found: KubeSchedulerConfiguration) -> list[str]:
+    """Return what is wrong with the fields themselves."""
     problems = []
     if found.api_version != API_VERSION:
         problems.append(f"apiVersion: {found.api_version!r} is not {API_VERSION}")
     if found.kind != "KubeSchedulerConfiguration":
-        problems.append(f"kind: {found.kind!r} is not KubeSchedulerConfiguration")
+        return [*problems, f"kind: {found.kind!r} is not KubeSchedulerConfiguration"]
+    for name in sorted(map(str, obj.keys() - _FIELDS - _SETTINGS)):
+        if name != "extenders":
+            problems.append(f"{name}: there is no such field")
+        elif obj[name]:
+            problems.append("extenders: none is called by this scheduler; leave them out, or write a plugin")
     if not found.profiles:
         problems.append("profiles: at least one is needed")
     if found.pod_initial_backoff_seconds <= 0:
         problems.append(f"podInitialBackoffSeconds: {found.pod_initial_backoff_seconds:g} is not above 0")
     if found.pod_max_backoff_seconds < found.pod_initial_backoff_seconds:
         problems.append("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
-    names = [profile.scheduler_name for profile in found.profiles]
-    for at, (name, profile) in enumerate(zip(names, found.profiles, strict=True)):
+    return [*problems, *_percentage(found.percentage_of_nodes_to_score, ""), *_of_profiles(found.profiles)]
+
+
+def _of_profiles(profiles: Sequence[Profile]) -> Iterator[str]:
+    names = [profile.scheduler_name for profile in profiles]
+    for at, (name, profile) in enumerate(zip(names, profiles, strict=True)):
         if not name:
-            problems.append(f"profiles[{at}].schedulerName: a profile needs one")
+            yield f"profiles[{at}].schedulerName: a profile needs one"
         if name in names[:at]:
-            problems.append(f"profiles[{at}].schedulerName: {name!r} stands there twice")
-        problems += _percentage(profile.percentage_of_nodes_to_score, f"profiles[{at}].")
-    problems += _percentage(found.percentage_of_nodes_to_score, "")
-    if problems:
-        raise ConfigurationError(problems)
-    return found
+            yield f"profiles[{at}].schedulerName: {name!r} stands there twice"
+        yield from _percentage(profile.percentage_of_nodes_to_score, f"profiles[{at}].")
 
 
 def build(configuration: KubeSchedulerConfiguration, registry: Registry = IN_TREE) -> dict[str, Framework]:
