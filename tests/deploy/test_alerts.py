@@ -44,6 +44,7 @@ def test_what_has_to_wake_somebody_does() -> None:
         "LogUnreachable": "critical",
         "EffectsStuck": "warning",
         "LoopSlow": "warning",
+        "DecisionsFail": "warning",
         "UnknownEvents": "warning",
     }
 
