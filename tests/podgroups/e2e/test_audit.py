@@ -63,7 +63,7 @@ async def test_a_group_that_waits_tells_of_the_room(stage: Make) -> None:
     group = f"podgroup-{meta(made)['uid']}"
     await it.until(lambda: phase(it, group) == "Pending" and it.said("RoomObserved"), "a group that waits")
     said = " ".join(ask(it, "why", f"pg/default/{group}").split())
-    assert "waits for 200 members, and for room for what they ask for together (cpu 100)" in said
+    assert "its 200 members are there, and it waits for room for what they ask for together (cpu 100)" in said
     assert "room: 0 of 64 cpu" in said
 
 
