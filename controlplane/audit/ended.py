@@ -12,6 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from controlplane.audit.case import STAMP, Case, result_of, taken_back
+from controlplane.audit.restored import statements_of_restore
 from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -55,7 +56,8 @@ def statements(case: Case) -> list[Statement]:
     end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
     here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
-    found_statements = [*_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)]
+    told = *_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)
+    found_statements = [*told, *statements_of_restore(case)]
     found_statements.sort(key=lambda statement: statement.events[0].position)
     if here:
         return [*found_statements, *_in_all_here(here, begin, end)]

@@ -31,6 +31,7 @@ from controlplane.audit.case import (
     waits_since,
 )
 from controlplane.audit.ended import statements
+from controlplane.audit.restored import after_restore, went_with_restore
 from controlplane.audit.standing import check_of, grace, standing
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
@@ -70,6 +71,8 @@ def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Rec
     stands = standing(state, context, now)
     case = Case(state, context, now, events, stands)
     sentence, rests_on = ANSWERS[stands.word](case)
+    added, shows = after_restore(case)
+    sentence, rests_on = f"{sentence} {added}", [*rests_on, *shows]
     statement_list = statements(case) if stands.word in ("Finished", "Deleted") else []
     return Explanation(stands, " ".join(sentence.split()), _with_causes(rests_on, events, case.stream), statement_list)
 
@@ -371,7 +374,8 @@ def _deleted(case: Case) -> Answer:
         return f"It is there and cannot be read{error}: nothing is done about it.", [refused]
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
-    return f"It was deleted on the management cluster{ended}{left}.", [
+    how = "is gone from" if went_with_restore(case) else "was deleted on"
+    return f"It {how} the management cluster{ended}{left}.", [
         true_since(case, "Finished"),
         case.last(WorkloadGone),
     ]

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
+from controlplane.audit.restored import restores
 from controlplane.audit.standing import grace
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, what
 from controlplane.controllers.connectivity import events as connectivity
-from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce
+from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT, PolicyInForce
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
@@ -26,6 +27,7 @@ from controlplane.log.folding import Folding
 
 _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 _SECOND = timedelta(seconds=1)
+_LISTED_ANEW = "all that was seen of it is listed anew"
 
 
 def outages(
@@ -34,13 +36,14 @@ def outages(
     stream: str,
     policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
 ) -> list[TimelineEntry]:
-    """Return the moments of the clusters that concern the Workload of a stream; `events` are its own and those around
-    it, in order. `policy_of` makes a policy of what the service says of its settings: each holds from then on, and
+    """Return the moments of the clusters that concern the Workload of a stream, and the restores of the management cluster that
+    do; `events` are its own and those around it, in order. `policy_of` makes a policy of what the service says of its settings: each holds from then on, and
     `policy` before.
     """
     index = WorkloadIndex(policy)
     folding = Folding(index.fold)
-    entries: list[TimelineEntry] = []
+    events = list(events)
+    entries = [_moment(restore, MANAGEMENT, _LISTED_ANEW) for restore, _ in restores(events, stream)]
     outage_told = False
     for recorded in events:
         cluster = recorded.stream.removeprefix("cluster/")
@@ -91,7 +94,7 @@ def _of_cluster(
         case connectivity.ClusterForgotten():
             return _moment(recorded, cluster, _until(index, state, cluster, recorded.recorded_at))
         case connectivity.ClusterRestored():
-            return _moment(recorded, cluster, "all that was seen of it is listed anew")
+            return _moment(recorded, cluster, _LISTED_ANEW)
         case connectivity.ClusterLost() | connectivity.ClusterConnectFailed() | connectivity.ClusterDisconnected():
             why = _until(index, state, cluster, recorded.recorded_at)
             begins = before.lost_since is None and after.lost_since is not None

@@ -27,7 +27,9 @@ quota. Deleted: not there any more."""
 
 WORDS: tuple[Word, ...] = get_args(Word)
 
-About = Literal["Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Times", "AtOnce"]
+About = Literal[
+    "Offered", "Placed", "GivenUp", "LeftOut", "Ran", "Away", "TakenBack", "Judged", "Restored", "Times", "AtOnce"
+]
 
 
 class Standing(msgspec.Struct, frozen=True):
