@@ -12,7 +12,13 @@ from controlplane.audit.reads import LogReader
 
 _PLACES: LiteralString = """
 SELECT a.first, a.last, a.since, a.until, a.directory, a.dropped_at FROM audit.archives a
-WHERE a.log = %(log)s AND a.dropped_at IS NOT NULL ORDER BY a.first"""
+WHERE a.log = %(log)s AND a.dropped_at IS NOT NULL
+  AND EXISTS (SELECT FROM audit.streams s WHERE s.log = a.log AND s.archived_to >= a.first)
+ORDER BY a.first"""
+_ONE_LEFT: LiteralString = """
+SELECT FROM audit.streams s WHERE s.log = %(log)s AND s.archived_to BETWEEN %(first)s AND %(last)s LIMIT 1"""
+# Positions have no holes but those that were dropped.
+_THERE: LiteralString = "SELECT count(*) AS events FROM audit.events WHERE log = %(log)s AND position BETWEEN %(first)s AND %(last)s"
 _STREAMS: LiteralString = """
 SELECT s.stream, s.archived_to FROM audit.streams s
 WHERE s.log = %(log)s AND s.stream = ANY(%(streams)s) AND s.archived_to IS NOT NULL"""
@@ -31,13 +37,24 @@ class ArchivePlace(NamedTuple):
 
 
 def places(reader: LogReader) -> list[ArchivePlace]:
-    """Return the archives of a log of which events have left the database, in order."""
+    """Return the archives of a log of which events may have left the database, in order: those that were dropped, without the
+    ones after which nothing was over."""
     return [ArchivePlace(**row) for row in reader.rows(_PLACES)]
 
 
 def archived_to(reader: LogReader) -> int:
     """Return the position up to which events have left the database, 0 if none have."""
-    return max((one.last for one in places(reader)), default=0)
+    return next((one.last for one in reversed(places(reader)) if _lacks(reader, one, one.last)), 0)
+
+
+def _lacks(reader: LogReader, place: ArchivePlace, upto: int) -> bool:
+    """Whether an event of an archive, up to a position, is not in the database. Where no stream ends there that left, the events
+    are counted: a second for ten millions."""
+    asked = {"first": place.first, "last": min(place.last, upto)}
+    if reader.rows(_ONE_LEFT, **asked):
+        return True
+    (row,) = reader.rows(_THERE, **asked)
+    return bool(row["events"] < asked["last"] - asked["first"] + 1)
 
 
 def place_of(reader: LogReader, position: int) -> ArchivePlace | None:
@@ -55,7 +72,10 @@ def archived_time(reader: LogReader, at: datetime) -> str:
     found = places(reader)
     if not found or at >= found[-1].until:
         return ""
-    place = next((one for one in found if at <= one.until), found[0])
+    upto = reader.position_at(at)
+    place = next((one for one in reversed(found) if one.since <= at and _lacks(reader, one, upto)), None)
+    if place is None:
+        return ""
     return (
         f"what the log {reader.log} had at {at:%Y-%m-%d %H:%M:%S} UTC is archived in {described(place)}, and the database has"
         f" only a part of it: {_back(place)}"

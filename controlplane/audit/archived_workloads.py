@@ -17,18 +17,25 @@ _AT_ONCE = 500
 
 # A range of streams for each namespace: so the index finds the first ones of it, however many others there are.
 _LIST: LiteralString = """
-SELECT s.stream, s.namespace, s.name, coalesce(p.owner, '') AS owner, coalesce(p.queue, '') AS queue,
-       coalesce(p.cluster, '') AS cluster, coalesce(p.attempt, 0) AS attempt, coalesce(p.finish_reason, '') AS result,
-       p.submitted_at AS since, coalesce(p.finished_at, p.until) AS ended_at, coalesce(a.directory, '') AS directory
+SELECT s.stream, s.namespace, s.name, coalesce(p.owner, h.owner, '') AS owner, coalesce(p.queue, h.queue, '') AS queue,
+       coalesce(p.cluster, h.cluster, '') AS cluster, coalesce(p.attempt, 0) AS attempt,
+       coalesce(CASE WHEN p.attempt IS NULL THEN h.finish_reason ELSE p.finish_reason END, '') AS result,
+       coalesce(p.submitted_at, h.since) AS since, coalesce(p.finished_at, p.until, h.ended_at) AS ended_at,
+       coalesce(a.directory, '') AS directory
 FROM (
     SELECT f.* FROM unnest(%(lows)s::text[], %(highs)s::text[]) r (low, high) CROSS JOIN LATERAL (
         SELECT o.* FROM audit.streams o
         WHERE o.log = %(log)s AND o.stream > greatest(r.low, %(after)s) AND o.stream < r.high AND o.archived_to IS NOT NULL
           AND (%(text)s::text = '' OR strpos(o.stream, %(text)s) > 0 AND strpos(o.name, %(text)s) > 0)
           AND NOT EXISTS (SELECT FROM audit.events e WHERE e.log = o.log AND e.stream = o.stream)
-          AND (%(queue)s::text = '' AND %(cluster)s::text = '' OR (
+          AND (%(queue)s::text = '' AND %(cluster)s::text = '' OR coalesce((
               SELECT %(queue)s IN ('', q.queue) AND %(cluster)s IN ('', q.cluster) FROM audit.placements q
-              WHERE q.log = o.log AND q.namespace = o.namespace AND q.name = o.name ORDER BY q.attempt DESC LIMIT 1))
+              WHERE q.log = o.log AND q.namespace = o.namespace AND q.name = o.name ORDER BY q.attempt DESC LIMIT 1), (
+              SELECT %(queue)s IN ('', q.queue) AND %(cluster)s IN ('', q.cluster) FROM audit.runs q
+              WHERE q.log = o.log AND q.namespace = o.namespace AND q.name = o.name ORDER BY q.position DESC LIMIT 1), (
+              SELECT %(queue)s IN ('', q.queue) AND %(cluster)s = '' FROM audit.workload_phases q
+              WHERE q.log = o.log AND q.namespace = o.namespace AND q.name = o.name AND q.phase <> 'Deleted'
+              ORDER BY q.position DESC LIMIT 1)))
         ORDER BY o.stream LIMIT %(limit)s
     ) f ORDER BY f.stream LIMIT %(limit)s
 ) s
@@ -36,6 +43,16 @@ LEFT JOIN LATERAL (
     SELECT q.* FROM audit.placements q WHERE q.log = s.log AND q.namespace = s.namespace AND q.name = s.name
     ORDER BY q.attempt DESC LIMIT 1
 ) p ON true
+LEFT JOIN LATERAL (
+    -- who was not dispatched has no attempt: its phases tell of it, and its runs where they were
+    SELECT max(q.owner) AS owner, max(q.queue) AS queue, min(q.since) AS since,
+           max(q.reason) FILTER (WHERE q.phase = 'Finished') AS finish_reason,
+           coalesce(min(q.since) FILTER (WHERE q.phase = 'Finished'), max(q.since)) AS ended_at,
+           (SELECT r.cluster FROM audit.runs r WHERE r.log = s.log AND r.namespace = s.namespace AND r.name = s.name
+            ORDER BY r.position DESC LIMIT 1) AS cluster
+    FROM audit.workload_phases q
+    WHERE p.attempt IS NULL AND q.log = s.log AND q.namespace = s.namespace AND q.name = s.name
+) h ON true
 LEFT JOIN LATERAL (
     SELECT b.directory FROM audit.archives b WHERE b.log = s.log AND s.archived_to BETWEEN b.first AND b.last LIMIT 1
 ) a ON true

@@ -184,9 +184,13 @@ class LogReader:
         """Read the log as it was at a time from now on: its events, streams, and Workloads of a job; return its last
         position then, 0 if it had none.
         """
-        row = self.connection.execute("SELECT audit.position_at(%s, %s)", [self.log, at]).fetchone()
-        self.at, self.until = at, int(row[0] or 0) if row else 0
+        self.at, self.until = at, self.position_at(at)
         return self.until
+
+    def position_at(self, at: datetime) -> int:
+        """Return the last position that the log had at a time, 0 if it had none."""
+        row = self.connection.execute("SELECT audit.position_at(%s, %s)", [self.log, at]).fetchone()
+        return int(row[0] or 0) if row else 0
 
     def clock(self) -> datetime:
         """Return the time by the database's clock, which is that of the events."""

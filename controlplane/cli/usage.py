@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from controlplane.audit.shown import place
 from controlplane.cli import times
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
@@ -118,7 +119,7 @@ def _rows(found: list[dict[str, Any]], keys: Sequence[str], resources: Sequence[
     for one in found:
         runs = [str(one["runs"])] if "day" in keys else []
         yield [
-            *(str(one[key] or "") for key in keys),
+            *(place(str(one[key] or "")) for key in keys),
             *runs,
             *_amounts(one["run_hours"], one["resource_hours"], resources),
         ]
