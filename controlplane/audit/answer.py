@@ -7,12 +7,12 @@ timeline.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
 from controlplane.audit.explain import explain
-from controlplane.audit.find import Found, events_of
+from controlplane.audit.find import Found, events_of, strays_of
 from controlplane.audit.fleet import fold, judgements, surroundings
 from controlplane.audit.lanes import Lane, workload_lanes
 from controlplane.audit.no_workload import without_workload
@@ -23,6 +23,7 @@ from controlplane.audit.timeline import TimelineEntry, moments
 from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.observations import RemoteJobObserved
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation
 from controlplane.runtime.streams import replayed
@@ -33,7 +34,8 @@ def answer(reader: LogReader, policy: MultiKueuePolicy, found: Found, now: datet
     events = events_of(reader, found)
     if not found.workload:
         return _undispatched(events)
-    return _explained(policy, found, events, _with_surroundings(reader, events, judgements(found.jobs)), now)
+    everything = _with_surroundings(reader, events, judgements(found.jobs))
+    return _explained(policy, found, events, everything, _copies(reader, events), now)
 
 
 class Told(NamedTuple):
@@ -64,7 +66,7 @@ def told(
     everything = _with_surroundings(reader, events, judgements(found.jobs))
     around = outages(policy, everything, found.workload, policy_of)
     return Told(
-        _explained(policy, found, events, everything, now),
+        _explained(policy, found, events, everything, _copies(reader, events), now),
         sorted([*moments(events), *around], key=lambda moment: moment.position),
         workload_lanes(everything, found.workload),
         events,
@@ -76,15 +78,27 @@ def _undispatched(events: list[Recorded]) -> Explanation:
     return explain_admission(events) or without_workload(events)
 
 
+def _copies(reader: LogReader, events: list[Recorded]) -> list[Recorded]:
+    """Return the events of copies that nobody knows and that an elastic job may wait for."""
+    streams = strays_of(reader, events)
+    return list(reader.events(Filter(streams=streams))) if streams else []
+
+
 def _explained(
-    policy: MultiKueuePolicy, found: Found, events: list[Recorded], everything: list[Recorded], now: datetime
+    policy: MultiKueuePolicy,
+    found: Found,
+    events: list[Recorded],
+    everything: list[Recorded],
+    copies: list[Recorded],
+    now: datetime,
 ) -> Explanation:
-    index = fold(policy, everything)
+    index = fold(policy, _merged(everything, copies))
     state = index.workloads.get(found.workload)
     if state is None:
         # Settled: the index has let go of it, its events are still there.
         state = replayed(workload.WorkloadState, workload.fold, found.workload, events)
-    return explain(state, index.context(state), everything, now)
+    seen = [recorded for recorded in copies if isinstance(recorded.event, RemoteJobObserved)]
+    return explain(state, index.context(state), _merged(everything, seen), now)
 
 
 def timeline_of(
@@ -111,4 +125,8 @@ def lanes_of_workload(reader: LogReader, found: Found) -> list[Lane]:
 
 def _with_surroundings(reader: LogReader, events: list[Recorded], more: list[str] | None = None) -> list[Recorded]:
     around = reader.events(Filter(streams=[*surroundings(reader), *(more or [])]))
-    return list(heapq.merge(around, events, key=lambda recorded: recorded.position))
+    return _merged(around, events)
+
+
+def _merged(some: Iterable[Recorded], others: Iterable[Recorded]) -> list[Recorded]:
+    return list(heapq.merge(some, others, key=lambda recorded: recorded.position))

@@ -32,9 +32,10 @@ from controlplane.audit.case import (
 )
 from controlplane.audit.ended import statements
 from controlplane.audit.restored import after_restore, went_with_restore
-from controlplane.audit.standing import check_of, grace, standing
+from controlplane.audit.standing import check_of, grace, standing, unknown_copy
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
+from controlplane.controllers.multikueue import strays
 from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadContext
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
@@ -129,7 +130,10 @@ def _reserved(case: Case) -> Answer:
     text = f"It has quota and waits for {case.standing.waits_for}"
     held = _held(case)
     if held:
-        return f"{text}: {_not_reached(case, held)}.", [quota_since(case), *(away(case, name) for name in held)]
+        because_away = f"{text}: {_not_reached(case, held)}."
+        return because_away, [quota_since(case), *(away(case, name) for name in held), *_copies_seen(case)]
+    if copies := _copies_seen(case):
+        return f"{text}.", [quota_since(case), *copies]
     reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
     if len(reasons) < len(route.clusters) or case.context.job is None:
         return f"{text}.", [quota_since(case), *_refusal(case, "@management")]
@@ -154,6 +158,7 @@ def _nominated(case: Case) -> Answer:
     each = (
         [f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})"] if held else []
     )
+    each += [f"nobody gets it before {unknown_copy(copy)}" for copy in strays.waited_for(case.context)]
     each += [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
@@ -166,7 +171,7 @@ def _nominated(case: Case) -> Answer:
     scored, scores = scores_of(case)
     first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet{after}"
     evidence = [offer, scores, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
-    evidence += [*(away(case, name) for name in held), *(beside(case, name)[1] for name in names)]
+    evidence += [*(away(case, name) for name in held), *(beside(case, name)[1] for name in names), *_copies_seen(case)]
     return f"{first}{': ' if each else ''}{'; '.join(each)}{scored}.", evidence
 
 
@@ -195,6 +200,15 @@ def _after_release(released: Recorded | None) -> str:
 def _held(case: Case) -> list[str]:
     """Return the clusters that are waited for because the job may run there unseen."""
     return list(unseen(case.state, case.context, case.now, case.state.winner))
+
+
+def _copies_seen(case: Case) -> list[Recorded]:
+    """Return what was seen last of the copies that nobody knows and that an elastic job waits for."""
+    found = [
+        case.last(RemoteJobObserved, test=lambda e, at=copy: (e.stream, e.cluster) == (at.stream, at.cluster))  # type: ignore[misc]
+        for copy in strays.waited_for(case.context)
+    ]
+    return [recorded for recorded in found if recorded is not None]
 
 
 def _not_reached(case: Case, clusters: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ In: the name of a Workload or of a job. Out: the Workload's stream with those of
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import LiteralString
 
 import msgspec
@@ -29,6 +30,18 @@ WHERE s.log = %(log)s AND s.kind = 'jobframework' AND s.stream LIKE 'jobframewor
       SELECT FROM audit.events e
       WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('JobWorkloadObserved', 'JobWorkloadCreationDecided')
         AND e.data ->> 'name' = %(name)s AND (%(until)s::bigint IS NULL OR e.position <= %(until)s))
+ORDER BY s.stream"""
+
+# Those Workloads of a namespace that were never seen, and of which a copy runs under the name of a job.
+_STRAYS: LiteralString = """
+SELECT s.stream FROM audit.streams s
+CROSS JOIN LATERAL (
+    SELECT e.type FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream ORDER BY e.version LIMIT 1
+) f
+WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s AND f.type <> 'WorkloadObserved'
+  AND EXISTS (SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'RemoteJobObserved'
+              AND e.data ->> 'name' = %(job)s)
+  AND NOT EXISTS (SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved')
 ORDER BY s.stream"""
 
 
@@ -141,3 +154,13 @@ def _named(streams: list[str]) -> list[str]:
 
 def _last(stream: str) -> str:
     return stream.rpartition("/")[2]
+
+
+def strays_of(reader: LogReader, events: Sequence[Recorded]) -> list[str]:
+    """Return the streams of copies with the name of an elastic job of which nothing else is known, by the events of a Workload of
+    it; none for any other. Every Workload of the namespace is looked at: some 10,000 a second."""
+    seen = next((e.event for e in reversed(events) if isinstance(e.event, WorkloadObserved)), None)
+    if seen is None or seen.owner is None or not seen.sliced or seen.is_true("Finished"):
+        return []
+    rows = reader.rows(_STRAYS, namespace=seen.namespace, job=seen.owner.name)
+    return [row["stream"] for row in rows]

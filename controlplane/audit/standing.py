@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from controlplane.audit.devices_wait import waits_for_devices
+from controlplane.controllers.multikueue import strays
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
@@ -108,8 +109,8 @@ def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Workload
 
 
 def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) -> str:
-    """Say which clusters have to come back, or to be given up, before the job may be started anywhere else; "" if
-    none.
+    """Say which clusters have to come back, or to be given up, and which copies have to go, before the job may be started
+    anywhere else; "" if none.
     """
     held = unseen(state, context, now, state.winner)
     each = []
@@ -117,7 +118,15 @@ def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) ->
         awaited = f"what is on {cluster} to be readable" if context.unread_on(cluster) else f"{cluster} to come back"
         limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
         each.append(f"{awaited}, where the job may run{limit}")
+    each += [unknown_copy(copy) for copy in strays.waited_for(context)]
     return " and ".join(each)
+
+
+def unknown_copy(copy: strays.StrayCopy) -> str:
+    """Say of which copy an elastic job waits to go, and whether it is removed."""
+    name = copy.stream.partition("/")[2]
+    ends = "which nobody removes: multikueue.gcInterval is 0" if copy.goes is None else f"at {copy.goes:%Y-%m-%dT%H:%M:%SZ}"
+    return f"the job on {copy.cluster} to go that runs for {name}, a Workload that nobody knows, {ends}"
 
 
 def _placed(state: WorkloadState, local: WorkloadObserved, context: WorkloadContext, now: datetime) -> Standing:

@@ -7,10 +7,32 @@ replay."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from typing import NamedTuple
 
+from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.controllers.multikueue.state import WorkloadState
+
+
+class StrayCopy(NamedTuple):
+    """A copy in view that an elastic job waits for. `stream` is where it was recorded; `goes` is when it is removed, None if
+    nobody but its cluster's people removes it."""
+
+    cluster: str
+    stream: str
+    goes: datetime | None
+
+
+def waited_for(context: WorkloadContext) -> Iterator[StrayCopy]:
+    """Yield the copies in view with the name of a Workload's job of which nothing else is known."""
+    interval = context.policy.gc_interval
+    for other in context.strays:
+        goes = other.orphan_since + interval if interval is not None and other.orphan_since is not None else None
+        for cluster, remote in sorted(other.remotes.items()):
+            if remote.job is not None and context.in_view(cluster):
+                yield StrayCopy(cluster, f"workload/{other.namespace}/{other.name}", goes)
 
 
 class StrayCopies:
