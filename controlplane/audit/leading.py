@@ -119,7 +119,8 @@ def _without_leader(reader: LogReader, last: Recorded) -> str | None:
 
 
 def _let_go(reader: LogReader, holder: str, since: datetime) -> str:
-    return f"no process leads the log {reader.log} since {clock(since)} UTC, when {holder} let it go"
+    when = f", when {holder} let it go" if holder else ""
+    return f"no process leads the log {reader.log} since {clock(since)} UTC{when}"
 
 
 def _without_cluster(reader: LogReader) -> Recorded | None:
