@@ -11,7 +11,10 @@ import difflib
 import heapq
 from collections.abc import Hashable
 
+import msgspec
+
 from controlplane.audit import object_history
+from controlplane.audit.lost_nodes import lost_node
 from controlplane.audit.reads import LogReader
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, vocabulary, what
@@ -42,8 +45,12 @@ _LOGS = 20  # logs of one database in which a name is looked for
 
 def history_of(reader: LogReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
     """Return the history of an object; None if the log has none of it."""
-    found = (one.history(reader, kind, namespace, name) for one in STORIES)
-    return next((one for one in found if one is not None), None)
+    histories = (one.history(reader, kind, namespace, name) for one in STORIES)
+    found = next((one for one in histories if one is not None), None)
+    where = object_history.node_of(found) if found is not None else None
+    if found is None or where is None:
+        return found
+    return msgspec.structs.replace(found, lost=lost_node(reader, where.node, where.since))
 
 
 def places(kind: str, namespace: str, name: str) -> list[str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from controlplane.audit.offered import explain_candidate
 from controlplane.controllers.candidates.target.events import (
@@ -73,6 +75,24 @@ def scheduler_history(reader: HistoryReader, kind: str, namespace: str, name: st
         return ObjectHistory("candidate", offered, _merged(of_candidate, of_pod), victims, victims)
     around = _merged(_of_stream(events, evicted), victims)
     return ObjectHistory("scheduled", own, of_pod, around, around)
+
+
+class PodPlace(NamedTuple):
+    """Where a pod is, by the log of its scheduler, and since when."""
+
+    node: str
+    since: datetime
+
+
+def node_of(found: ObjectHistory) -> PodPlace | None:
+    """Return the node of a pod that has one and has not ended, None of any other."""
+    if found.kind != "scheduled":
+        return None
+    pod = pod_state(found.stream, found.events).pod
+    if pod is None or not pod.node or pod.over:
+        return None
+    on_it = (e for e in found.events if isinstance(e.event, PendingPodObserved) and e.event.node == pod.node)
+    return PodPlace(pod.node, next(on_it).recorded_at)
 
 
 def _of_stream(events: Sequence[Recorded], stream: str) -> list[Recorded]:
@@ -154,7 +174,7 @@ STORIES = ObjectStories(
     explain={
         "gang": lambda found: explain_gang(found.stream, found.events),
         "candidate": lambda found: explain_candidate(found.stream, found.events),
-        "scheduled": lambda found: explain_scheduled(found.stream, found.events, found.around),
+        "scheduled": lambda found: explain_scheduled(found.stream, found.events, found.around, found.lost),
     },
     chain=dict.fromkeys(_KINDS, _chain),
     repeats=dict.fromkeys(_KINDS, _repeats),

@@ -7,6 +7,7 @@ its `explain.py`; `controlplane.audit.local` puts those of all slices together."
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 import msgspec
@@ -17,9 +18,18 @@ from controlplane.runtime.writes import WriteFailed
 from controlplane.values import Value
 
 
+class LostNode(Value):
+    """A node that is gone since a time, by an event of a log."""
+
+    node: str
+    since: datetime
+    log: str
+    position: int
+
+
 class ObjectHistory(msgspec.Struct, frozen=True):
     """The events of one object, and those around it that its sentence may rest on; `others` of them are told of in its
-    timeline too.
+    timeline too. `lost`: the node that it is on is gone.
     """
 
     kind: str
@@ -27,6 +37,7 @@ class ObjectHistory(msgspec.Struct, frozen=True):
     events: Sequence[Recorded]
     around: Sequence[Recorded] = ()
     others: Sequence[Recorded] = ()
+    lost: LostNode | None = None
 
 
 class HistoryReader(Protocol):

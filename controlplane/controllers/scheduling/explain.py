@@ -43,8 +43,9 @@ from controlplane.controllers.scheduling.state import (
     victim_stream,
 )
 from controlplane.log.event import Recorded
-from controlplane.runtime.explanation import Explanation, Standing, Word, answer, last, with_last_known
+from controlplane.runtime.explanation import LAST_KNOWN, Explanation, Standing, Word, answer, last, with_last_known
 from controlplane.runtime.phrases import listed
+from controlplane.runtime.stories import LostNode
 from controlplane.runtime.streams import Folded, StreamFolds, replayed
 
 FOLDS: StreamFolds = {
@@ -53,7 +54,8 @@ FOLDS: StreamFolds = {
     GANG_STREAM: Folded(GangState.initial, gang_fold),
 }
 UNTRIED = "If that stays so, its profile may be in waitForGroup of the plugin Gang, and it names no PodGroup."
-AFTER = "What becomes of a pod on its node is not recorded here."
+AFTER = "What becomes of a pod on its node, and of the node, is not recorded here."
+_STAMP = "%Y-%m-%d %H:%M:%S UTC"
 Said = tuple[Word, str, str, Sequence[type[object]]]
 """A standing, what it waits for, the sentence, and the types of the events it rests on."""
 
@@ -73,11 +75,15 @@ def victims(events: Sequence[Recorded]) -> dict[str, VictimState]:
     return found
 
 
-def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return why a plain pod is where it is."""
+def explain_scheduled(
+    stream: str, events: Sequence[Recorded], around: Sequence[Recorded], lost: LostNode | None = None
+) -> Explanation:
+    """Return why a plain pod is where it is; `lost`: its node is gone."""
     state = pod_state(stream, events)
     own = victim_stream(state.namespace, state.name)
     state_word, waits_for, sentence, rests_on = _said(state, events, around)
+    if lost is not None and state_word == "Running":
+        state_word, waits_for, sentence = _on_lost_node(lost, sentence)
     newest = [last(events, kind) for kind in rests_on]
     as_victim = [recorded for recorded in around if recorded.stream == own]
     chosen = last(as_victim, VictimChosen)
@@ -93,6 +99,13 @@ def explain_scheduled(stream: str, events: Sequence[Recorded], around: Sequence[
     if state.pod is not None or chosen is not None:
         return told
     return with_last_known(told, events, PendingPodGone, lambda before: explain_scheduled(stream, before, ()))
+
+
+def _on_lost_node(lost: LostNode, sentence: str) -> tuple[Word, str, str]:
+    """Return what is said of a pod whose node is gone: a pod that nobody sees may still run."""
+    seen = f"by position {lost.position} of the log {lost.log}"
+    text = f"Its node {lost.node} is gone since {lost.since:{_STAMP}} ({seen}), and the pod was not seen to go."
+    return "Lost", "the pod to be seen to go", f"{text} Whether it still runs is not known. {LAST_KNOWN} {sentence}"
 
 
 def _gone_after(chosen: Recorded, as_victim: Sequence[Recorded]) -> Recorded | None:
