@@ -50,6 +50,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.ineligible import left_out
 from controlplane.controllers.multikueue.observations import (
     CloneObserved,
+    JobObserved,
     ObservationRefused,
     RemoteJobObserved,
     WorkloadGone,
@@ -280,7 +281,9 @@ def _placed(case: Case) -> Answer:
     clause, chosen = _choice(case)
     verb = "runs on" if case.standing.word == "Running" else "is admitted on"
     cluster = case.standing.cluster
-    text = f"It {verb} {cluster or 'the management cluster'} {clause}".rstrip()
+    if not cluster:
+        return _not_dispatched(case)
+    text = f"It {verb} {cluster} {clause}".rstrip()
     ready = case.last(
         CheckStateDecided,
         test=lambda e: (
@@ -302,6 +305,19 @@ def _placed(case: Case) -> Answer:
         text += f"; it is attempt {case.state.attempt}: before, {taken[0]}"
         earlier = [e for e in taken[1] if e is not None and (chosen is None or e.position < chosen.position)]
         evidence = [*earlier, *evidence]
+    return f"{text}.", evidence
+
+
+def _not_dispatched(case: Case) -> Answer:
+    """Return what is said of a Workload that is admitted where it was submitted."""
+    text, job = "It is admitted on the management cluster", case.context.job
+    evidence: list[Recorded | None] = [placed_since(case)]
+    if case.context.route is not None:
+        return f"It is admitted, and waits for {case.standing.waits_for or 'its cluster to be named'}.", evidence
+    text += ": none of its admission checks is ours, so it is not dispatched"
+    if job is not None and not job.suspended and not job.inactive:
+        text += ", and its job runs there"
+        evidence.append(case.last(JobObserved, test=lambda e: not getattr(e.event, "suspended", True)))
     return f"{text}.", evidence
 
 

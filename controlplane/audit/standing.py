@@ -130,7 +130,9 @@ def unknown_copy(copy: strays.StrayCopy) -> str:
 
 
 def _placed(state: WorkloadState, local: WorkloadObserved, context: WorkloadContext, now: datetime) -> Standing:
-    cluster = local.cluster_name
+    cluster = local.cluster_name or state.winner  # somebody may have taken the name away
+    if not cluster:
+        return Standing("Admitted", "", "its cluster to be named")
     connection = context.connections.get(cluster)
     if connection is not None and not connection.connected and connection.phase != "Unknown":
         until = grace(state, context, cluster, now)

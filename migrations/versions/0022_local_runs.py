@@ -35,15 +35,28 @@ BEGIN
 END
 $$"""
 
+# What is Lost is so since its cluster is, and for the reason of that.
+LOST = (
+    ("SELECT a.cluster FROM", "SELECT a.cluster, a.since, a.reason, a.message FROM"),
+    (
+        "CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster) THEN 'Lost' ELSE p.phase END",
+        "CASE WHEN a.cluster IS NOT NULL THEN 'Lost' ELSE p.phase END",
+    ),
+    ("p.since, p.reason, p.message\n", "greatest(p.since, a.since), coalesce(a.reason, p.reason), coalesce(a.message, p.message)\n"),
+    ("FROM audit.workload_phases p\n", "FROM audit.workload_phases p\n    LEFT JOIN absence a ON a.cluster = p.cluster AND p.phase IN ('Admitted', 'Running')\n"),
+)
+
 
 def upgrade() -> None:
     _runs()
     _pending()
     _kept()
     _quota()
+    _as_of(*LOST)
 
 
 def downgrade() -> None:
+    _as_of()
     _not_kept()
     # The way up to 0021 makes the views of what waits and of quota as they were.
     runpy.run_path(str(Path(__file__).with_name("0021_pending_admitted.py")))["upgrade"]()
@@ -131,6 +144,15 @@ def _quota() -> None:
     ):
         view = _replaced(view, old, new)
     op.execute(view)
+
+
+def _as_of(*changes: tuple[str, str]) -> None:
+    text = (SQL / "0009_fleet.sql").read_text()
+    begin = text.index("CREATE FUNCTION audit.as_of")
+    made = text[begin : text.index("$$;\n", begin) + len("$$;\n")].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    for old, new in changes:
+        made = _replaced(made, old, new)
+    op.execute(made)
 
 
 def _view(text: str, name: str) -> str:

@@ -215,8 +215,29 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
     (
         "Admitted",
         after(fresh, lambda life: life.job().seen({"QuotaReserved": True, "Admitted": True}, checks=[])),
-        "It is admitted on the management cluster.",
+        "It is admitted on the management cluster: none of its admission checks is ours, so it is not dispatched.",
         ["WorkloadObserved"],
+    ),
+    (
+        "Admitted",
+        after(
+            fresh,
+            lambda life: life.job().seen({"QuotaReserved": True, "Admitted": True}, checks=[]),
+            lambda life: life.job(suspended=False, inactive=False),
+        ),
+        (
+            "It is admitted on the management cluster: none of its admission checks is ours, so it is not dispatched, and its job"
+            " runs there."
+        ),
+        ["WorkloadObserved", "JobObserved"],
+    ),
+    (
+        "Admitted",
+        after(
+            fresh, lambda life: life.runs("b", *WORKERS), lambda life: life.remote_job("b", suspended=True).seen(cluster_name="")
+        ),
+        "It is admitted on b because b was the only one that had admitted it, and waits for b to start its job.",
+        ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
     ),
     (
         "Running",

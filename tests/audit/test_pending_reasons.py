@@ -170,3 +170,17 @@ async def test_what_is_kept_says_the_same_before_and_after_the_migration(empty_d
         connection.execute("SELECT controlplane.keep_read_models('main', 1000, interval '-1000 days')")
     migrate(url, "0021", back=True)
     assert query(url, every) == before
+
+
+async def test_what_is_lost_at_a_time_is_so_since_its_cluster_is(database_url: str) -> None:
+    script = Script("a", "b")
+    script.workload("w-0a1b2").runs("a", "a", "b")
+    script.workload("v-0a1b2").runs("b", "a", "b")
+    script.lose("a")
+    lost = script.recorded[-2].recorded_at
+    await keep(database_url, script.recorded)
+    rows = query(database_url, "SELECT name, phase, cluster, since, reason, message FROM audit.as_of('main', %s)", script.now)
+    assert [row for row in rows if row["phase"] == "Lost"] == [
+        {"name": "w-0a1b2", "phase": "Lost", "cluster": "a", "since": lost, "reason": "ProbeFailed", "message": "no route to host"}
+    ]
+    assert [(row["name"], row["phase"]) for row in rows if row["phase"] != "Lost"] == [("v-0a1b2", "Running")]
