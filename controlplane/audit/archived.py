@@ -18,7 +18,9 @@ ORDER BY a.first"""
 _ONE_LEFT: LiteralString = """
 SELECT FROM audit.streams s WHERE s.log = %(log)s AND s.archived_to BETWEEN %(first)s AND %(last)s LIMIT 1"""
 # Positions have no holes but those that were dropped.
-_THERE: LiteralString = "SELECT count(*) AS events FROM audit.events WHERE log = %(log)s AND position BETWEEN %(first)s AND %(last)s"
+_THERE: LiteralString = (
+    "SELECT count(*) AS events FROM audit.events WHERE log = %(log)s AND position BETWEEN %(first)s AND %(last)s"
+)
 _STREAMS: LiteralString = """
 SELECT s.stream, s.archived_to FROM audit.streams s
 WHERE s.log = %(log)s AND s.stream = ANY(%(streams)s) AND s.archived_to IS NOT NULL"""

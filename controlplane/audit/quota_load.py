@@ -73,9 +73,9 @@ JOIN audit.events e ON e.log = s.log AND e.stream = s.stream
 WHERE s.log = %(log)s AND s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0'
   AND e.type = 'LocalQueueUsageSampled' AND e.position <= %(until)s"""
 
-# Of one that waits, what was seen before it was decided about and what was seen after are alike but for what the decision had written:
-# the newest stands in the place of both. Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. OFFSET 0:
-# else the whole log is read, to be joined.
+# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. Of one that
+# waits, what was seen before the decision and what was seen after it are alike but for what the decision had written (`told`): the newest
+# stands in the place of both. OFFSET 0: else the whole log is read, to be joined.
 _WORKLOADS: LiteralString = """
 SELECT p.position, p.place FROM audit.streams s
 CROSS JOIN LATERAL (
@@ -107,7 +107,8 @@ CROSS JOIN LATERAL (
                = coalesce(w.data -> 'status', '{}') - '{conditions,resourceRequests}'::text[]
            AND jsonb_path_query_array(o.data, '$.status.conditions[*] ? (@.type != "QuotaReserved" && @.type != "Admitted")')
                = jsonb_path_query_array(w.data, '$.status.conditions[*] ? (@.type != "QuotaReserved" && @.type != "Admitted")')
-           AND NOT coalesce(jsonb_path_query_array(o.data, '$.status.conditions[*]') || jsonb_path_query_array(w.data, '$.status.conditions[*]'), '[]')
+           AND NOT (jsonb_path_query_array(o.data, '$.status.conditions[*]')
+                    || jsonb_path_query_array(w.data, '$.status.conditions[*]'))
                @? '$[*] ? ((@.type == "QuotaReserved" || @.type == "Admitted") && (@.status == "True" || @.reason == "OnHold"))'
            AS told
     OFFSET 0

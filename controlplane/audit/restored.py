@@ -1,8 +1,8 @@
 """Whether a Workload is what it is because the management cluster was put back to a backup.
 
-In: the events of a Workload and around it. Out: the restore, and what was seen of the Workload after it. Pure. What the lists after a restore show of a
-Workload is recorded where it differs from what was known, between the event of the restore and the one that says that Workloads
-are listed."""
+In: the events of a Workload and around it. Out: the restore, and what was seen of the Workload after it. Pure. What the lists
+after a restore show of a Workload is recorded where it differs from what was known, between the event of the restore and the one
+that says that Workloads are listed."""
 
 from __future__ import annotations
 
@@ -69,12 +69,16 @@ def statements_of_restore(case: Case) -> list[Statement]:
     if found is None:
         return []
     restore, shown = found
-    return [Statement(about="Restored", text=f"t{_said(restore, shown)[1:]}", events=[restore, shown], cluster=MANAGEMENT)]
+    return [
+        Statement(about="Restored", text=f"t{_said(restore, shown)[1:]}", events=[restore, shown], cluster=MANAGEMENT)
+    ]
 
 
 def _said(restore: Recorded, shown: Recorded) -> str:
     assert isinstance(restore.event, ClusterRestored)
-    when = f"The management cluster was restored from a backup at {restore.recorded_at:{STAMP}} ({restore.event.message})"
+    when = (
+        f"The management cluster was restored from a backup at {restore.recorded_at:{STAMP}} ({restore.event.message})"
+    )
     if isinstance(shown.event, WorkloadGone):
         return f"{when}, which did not have the Workload"
     return f"{when}, which had the Workload as it was before"

@@ -125,7 +125,11 @@ def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) ->
 def unknown_copy(copy: strays.StrayCopy) -> str:
     """Say of which copy an elastic job waits to go, and whether it is removed."""
     name = copy.stream.partition("/")[2]
-    ends = "which nobody removes: multikueue.gcInterval is 0" if copy.goes is None else f"at {copy.goes:%Y-%m-%dT%H:%M:%SZ}"
+    ends = (
+        "which nobody removes: multikueue.gcInterval is 0"
+        if copy.goes is None
+        else f"at {copy.goes:%Y-%m-%dT%H:%M:%SZ}"
+    )
     return f"the job on {copy.cluster} to go that runs for {name}, a Workload that nobody knows, {ends}"
 
 

@@ -39,11 +39,17 @@ $$"""
 LOST = (
     ("SELECT a.cluster FROM", "SELECT a.cluster, a.since, a.reason, a.message FROM"),
     (
-        "CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster) THEN 'Lost' ELSE p.phase END",
-        "CASE WHEN a.cluster IS NOT NULL THEN 'Lost' ELSE p.phase END",
+        "CASE WHEN p.phase IN ('Admitted', 'Running') AND EXISTS (SELECT FROM absence a WHERE a.cluster = p.cluster) THEN",
+        "CASE WHEN a.cluster IS NOT NULL THEN",
     ),
-    ("p.since, p.reason, p.message\n", "greatest(p.since, a.since), coalesce(a.reason, p.reason), coalesce(a.message, p.message)\n"),
-    ("FROM audit.workload_phases p\n", "FROM audit.workload_phases p\n    LEFT JOIN absence a ON a.cluster = p.cluster AND p.phase IN ('Admitted', 'Running')\n"),
+    (
+        "p.since, p.reason, p.message\n",
+        "greatest(p.since, a.since), coalesce(a.reason, p.reason), coalesce(a.message, p.message)\n",
+    ),
+    (
+        "FROM audit.workload_phases p\n",
+        "FROM audit.workload_phases p\n    LEFT JOIN absence a ON a.cluster = p.cluster AND p.phase IN ('Admitted', 'Running')\n",
+    ),
 )
 
 
@@ -117,9 +123,8 @@ def _pending() -> None:
         begin, _, rest = part.partition("WHERE ")
         filtered = f"{begin}WHERE {KEPT.format(of=alias, stream=stream)} IS NOT TRUE AND {rest}"
         own, copies = (_replaced(one, part, filtered) if part in one else one for one in (own, copies))
-    op.execute(
-        f"CREATE OR REPLACE VIEW audit.pending_reasons AS {TOLD.format(view='pending_reasons', kept=OF_NAME, word='')} UNION ALL {own}{copies}"
-    )
+    kept = TOLD.format(view="pending_reasons", kept=OF_NAME, word="")
+    op.execute(f"CREATE OR REPLACE VIEW audit.pending_reasons AS {kept} UNION ALL {own}{copies}")
 
 
 def _kept() -> None:
@@ -137,9 +142,15 @@ def _quota() -> None:
     for old, new in (
         ("'jobframework/' || substring(s.stream FROM 11)", "substring(s.stream FROM 11)"),
         ("e.type = 'JobWorkloadObserved'", "e.type = 'WorkloadObserved'"),
-        ("w.queue, o.owner, i.cluster_queue", "w.d ->> 'queue' AS queue, coalesce(o.owner, w.owner) AS owner, i.cluster_queue"),
+        (
+            "w.queue, o.owner, i.cluster_queue",
+            "w.d ->> 'queue' AS queue, coalesce(o.owner, w.owner) AS owner, i.cluster_queue",
+        ),
         ("::jsonb ->> 'queue' AS queue", "::jsonb AS d"),
-        ("LEFT JOIN LATERAL (\n        SELECT replace(", f"LEFT JOIN LATERAL (\n        SELECT a.*, {OWNERS} AS owner FROM (SELECT replace("),
+        (
+            "LEFT JOIN LATERAL (\n        SELECT replace(",
+            f"LEFT JOIN LATERAL (\n        SELECT a.*, {OWNERS} AS owner FROM (SELECT replace(",
+        ),
         ("ORDER BY e.position DESC LIMIT 1\n    ) w", "ORDER BY e.position DESC LIMIT 1) a\n    ) w"),
     ):
         view = _replaced(view, old, new)
@@ -149,7 +160,9 @@ def _quota() -> None:
 def _as_of(*changes: tuple[str, str]) -> None:
     text = (SQL / "0009_fleet.sql").read_text()
     begin = text.index("CREATE FUNCTION audit.as_of")
-    made = text[begin : text.index("$$;\n", begin) + len("$$;\n")].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    made = text[begin : text.index("$$;\n", begin) + len("$$;\n")].replace(
+        "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1
+    )
     for old, new in changes:
         made = _replaced(made, old, new)
     op.execute(made)

@@ -234,7 +234,9 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
     (
         "Admitted",
         after(
-            fresh, lambda life: life.runs("b", *WORKERS), lambda life: life.remote_job("b", suspended=True).seen(cluster_name="")
+            fresh,
+            lambda life: life.runs("b", *WORKERS),
+            lambda life: life.remote_job("b", suspended=True).seen(cluster_name=""),
         ),
         "It is admitted on b because b was the only one that had admitted it, and waits for b to start its job.",
         ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],

@@ -18,7 +18,9 @@ from tests.log.migrating import partition_size
 
 
 def at(reader: LogReader, position: int) -> datetime:
-    (row,) = reader.rows("SELECT recorded_at FROM audit.events WHERE log = %(log)s AND position = %(position)s", position=position)
+    (row,) = reader.rows(
+        "SELECT recorded_at FROM audit.events WHERE log = %(log)s AND position = %(position)s", position=position
+    )
     found: datetime = row["recorded_at"]
     return found
 
@@ -51,7 +53,9 @@ async def test_a_time_before_anything_that_left_is_answered(database_url: str, t
         assert archived_to(reader) == archive_end
 
 
-async def test_a_workload_that_was_not_dispatched_is_listed_with_its_queue_and_its_end(database_url: str, tmp_path: Path) -> None:
+async def test_a_workload_that_was_not_dispatched_is_listed_with_its_queue_and_its_end(
+    database_url: str, tmp_path: Path
+) -> None:
     script = Script("a")
     life = script.workload("here-0a1b2").job().seen({"QuotaReserved": True, "Admitted": True}, checks=[])
     life.seen({"Finished": ("Failed", "too bad")}, checks=[])
@@ -65,7 +69,9 @@ async def test_a_workload_that_was_not_dispatched_is_listed_with_its_queue_and_i
     looked_through(database_url)
     with connected(database_url) as owner:
         archive(owner, tmp_path)
-        assert dropped(owner, tmp_path, Ended(1 << 40, frozenset({"workload"}), lambda stream: stream == life.stream)).events
+        assert dropped(
+            owner, tmp_path, Ended(1 << 40, frozenset({"workload"}), lambda stream: stream == life.stream)
+        ).events
         reader = LogReader(owner, "main")
         (found,) = page(reader, None)
         assert (found.owner, found.queue, found.cluster, found.result) == ("Job/here", "lq", MANAGEMENT, "Failed")

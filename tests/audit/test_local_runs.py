@@ -172,7 +172,10 @@ async def test_what_was_kept_before_the_migration(empty_database_url: str) -> No
     after = query(url, "SELECT * FROM audit.runs ORDER BY position")
     assert [run["name"] for run in after] == ["over-0a1b2", "there-0a1b2"]
     assert after[1:] == before
-    assert query(url, "SELECT name FROM read_models.runs ORDER BY name") == [{"name": "over-0a1b2"}, {"name": "there-0a1b2"}]
+    assert query(url, "SELECT name FROM read_models.runs ORDER BY name") == [
+        {"name": "over-0a1b2"},
+        {"name": "there-0a1b2"},
+    ]
     migrate(url, "0021", back=True)
     assert query(url, "SELECT * FROM audit.runs ORDER BY position") == before
     assert query(url, "SELECT name FROM read_models.runs") == [{"name": "there-0a1b2"}]

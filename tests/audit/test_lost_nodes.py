@@ -22,7 +22,9 @@ GONE: Event = NodeGone(namespace="", name="n1", uid="n")
 THERE: Event = NodeObserved(namespace="", name="n1", uid="n", resource_version="1")
 
 
-async def told(url: str, *seen: tuple[str, Event], log: str = "main", incarnation: str = "home", after: Any = ()) -> Explanation:
+async def told(
+    url: str, *seen: tuple[str, Event], log: str = "main", incarnation: str = "home", after: Any = ()
+) -> Explanation:
     """`seen` in a log of a cluster, once the pod is on its node; `after` in the scheduler's."""
     await append(url, [(cluster_stream(MANAGEMENT), ClusterConnected(incarnation="home")), *PLACED], "scheduler")
     await append(url, [(cluster_stream(MANAGEMENT), ClusterConnected(incarnation=incarnation)), *seen], log)
@@ -35,7 +37,9 @@ async def told(url: str, *seen: tuple[str, Event], log: str = "main", incarnatio
 
 async def append(url: str, events: Any, log: str) -> None:
     if events:
-        await write(url, [NewEvent(stream=stream, event=event, cluster=MANAGEMENT) for stream, event in events], log, READ)
+        await write(
+            url, [NewEvent(stream=stream, event=event, cluster=MANAGEMENT) for stream, event in events], log, READ
+        )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,10 @@ async def test_its_node_is_gone(database_url: str, stream: str, event: Event) ->
     said = await told(database_url, (stream, event))
     assert (said.standing.word, said.standing.waits_for) == ("Lost", "the pod to be seen to go")
     assert said.sentence.startswith("Its node n1 is gone since 20")
-    assert "(by position 2 of the log main), and the pod was not seen to go. Whether it still runs is not known." in said.sentence
+    assert (
+        "(by position 2 of the log main), and the pod was not seen to go. Whether it still runs is not known."
+        in said.sentence
+    )
     assert "What was known of it last: It is on node n1" in said.sentence
 
 
@@ -74,7 +81,9 @@ async def test_where_that_is_not_known(database_url: str, seen: Any, more: Any) 
 
 
 async def test_a_node_that_went_before_it_came_is_another_one(database_url: str) -> None:
-    await append(database_url, [(cluster_stream(MANAGEMENT), ClusterConnected(incarnation="home")), ("node/n1", GONE)], "main")
+    await append(
+        database_url, [(cluster_stream(MANAGEMENT), ClusterConnected(incarnation="home")), ("node/n1", GONE)], "main"
+    )
     said = await told(database_url, log="other")
     assert said.standing.word == "Running"
 

@@ -98,7 +98,9 @@ async def test_a_check_that_was_rejected_before_there_is_quota(database_url: str
     until = script.now
     life.seen({"QuotaReserved": True})
     await keep(database_url, script.recorded)
-    rows = query(database_url, "SELECT waits_for, reason, message, since, until FROM audit.pending_reasons ORDER BY position")
+    rows = query(
+        database_url, "SELECT waits_for, reason, message, since, until FROM audit.pending_reasons ORDER BY position"
+    )
     assert [row["waits_for"] for row in rows] == [
         "quota", "its admission check, which is Rejected, to be reset", "quota", "its nomination",
     ]  # fmt: skip
@@ -179,8 +181,17 @@ async def test_what_is_lost_at_a_time_is_so_since_its_cluster_is(database_url: s
     script.lose("a")
     lost = script.recorded[-2].recorded_at
     await keep(database_url, script.recorded)
-    rows = query(database_url, "SELECT name, phase, cluster, since, reason, message FROM audit.as_of('main', %s)", script.now)
+    rows = query(
+        database_url, "SELECT name, phase, cluster, since, reason, message FROM audit.as_of('main', %s)", script.now
+    )
     assert [row for row in rows if row["phase"] == "Lost"] == [
-        {"name": "w-0a1b2", "phase": "Lost", "cluster": "a", "since": lost, "reason": "ProbeFailed", "message": "no route to host"}
+        {
+            "name": "w-0a1b2",
+            "phase": "Lost",
+            "cluster": "a",
+            "since": lost,
+            "reason": "ProbeFailed",
+            "message": "no route to host",
+        }
     ]
     assert [(row["name"], row["phase"]) for row in rows if row["phase"] != "Lost"] == [("v-0a1b2", "Running")]

@@ -47,7 +47,9 @@ async def test_whose_job_it_is(database_url: str) -> None:
     scene.workload("a", "q", "1")
     scene.settle()
     await kept(database_url, scene)
-    assert query(database_url, "SELECT DISTINCT name, owner FROM audit.quota_usage") == [{"name": "a", "owner": "Job/a"}]
+    assert query(database_url, "SELECT DISTINCT name, owner FROM audit.quota_usage") == [
+        {"name": "a", "owner": "Job/a"}
+    ]
 
 
 async def test_an_amount_has_no_zeros_behind_it(database_url: str) -> None:

@@ -49,7 +49,8 @@ def test_who_is_not_in_the_backup() -> None:
     assert told.standing.word == "Deleted"
     assert told.sentence.startswith("It is gone from the management cluster")
     assert "which did not have the Workload." in told.sentence
-    assert [one.text for one in told.statements if one.about == "Restored"][0].startswith("the management cluster was restored")
+    statement = next(one for one in told.statements if one.about == "Restored")
+    assert statement.text.startswith("the management cluster was restored")
 
 
 def test_whom_the_restore_did_not_change_is_not_told_of_it() -> None:
@@ -78,14 +79,18 @@ def test_the_timeline_has_the_restore_where_it_concerned_the_workload() -> None:
         (f"was restored from a backup: {MESSAGE}", "all that was seen of it is listed anew")
     ]
     unchanged = synced(restored(running()))
-    assert [one for one in outages(POLICY, unchanged.script.recorded, unchanged.stream) if one.cluster == MANAGEMENT] == []
+    assert [
+        one for one in outages(POLICY, unchanged.script.recorded, unchanged.stream) if one.cluster == MANAGEMENT
+    ] == []
 
 
 def test_of_a_restore_as_it_is_played() -> None:
     """The backup is from just after the job was made; its Workload has run since."""
     steps = [step(30, "submit", "job-1", 120, 2), step(30.004, "restore-home", "management", 50)]
     log = log_of(plan(*steps, step(220, "cut", "w2")))
-    [restore] = {recorded.recorded_at.replace(microsecond=0) for recorded in log if type_of(recorded) == "ClusterRestored"}
+    [restore] = {
+        recorded.recorded_at.replace(microsecond=0) for recorded in log if type_of(recorded) == "ClusterRestored"
+    }
     stream = next(recorded.stream for recorded in log if type_of(recorded) == "WinnerChosen")
     said = {}
     for number, recorded in enumerate(log):
