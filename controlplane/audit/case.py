@@ -5,7 +5,7 @@ In: the folds and the events of one Workload. Out: events that were decisive, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -17,28 +17,37 @@ from controlplane.controllers.connectivity.events import (
     ClusterConnectFailed,
     ClusterForgotten,
     ClusterLost,
+    ClusterRestored,
     ClusterStandby,
+    KindSynced,
     cluster_stream,
 )
+from controlplane.controllers.multikueue import strays
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClustersScored,
+    EffectFailed,
     FinishDecided,
     GateOpeningDecided,
     StatusRelayDecided,
     WinnerChosen,
 )
 from controlplane.controllers.multikueue.observations import (
+    CloneObserved,
     Conditioned,
     Observation,
     ObservationRefused,
+    RemoteJobObserved,
+    WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.phrases import because
+from controlplane.controllers.multikueue.phrases import because, face
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.explanation import Standing
 from controlplane.runtime.phrases import listed
@@ -268,3 +277,111 @@ def scores_of(case: Case) -> tuple[str, Recorded | None]:
     )
     out = (f"{name} was left out: {why}" for name, why in last.event.left_out.items())
     return f"; scores: {'; '.join((*each, *out))}", last
+
+
+def held_by(case: Case) -> list[str]:
+    """Return the clusters that are waited for because the job may run there unseen."""
+    return list(unseen(case.state, case.context, case.now, case.state.winner))
+
+
+def copies_seen(case: Case) -> list[Recorded]:
+    """Return what was seen last of the copies that nobody knows and that an elastic job waits for."""
+    found = [
+        case.last(RemoteJobObserved, test=lambda e, at=copy: (e.stream, e.cluster) == (at.stream, at.cluster))  # type: ignore[misc]
+        for copy in strays.waited_for(case.context)
+    ]
+    return [recorded for recorded in found if recorded is not None]
+
+
+def not_reached(case: Case, clusters: Iterable[str]) -> str:
+    """Return why each of some clusters cannot be reached."""
+    return "; ".join(f"{name}: {not_available(case, name)}" for name in clusters)
+
+
+def on_worker(case: Case, cluster: str) -> str:
+    """Return what holds a Workload up on one of the clusters that it is offered to."""
+    if not case.context.in_view(cluster):
+        return f"cannot be asked ({not_available(case, cluster)})"
+    failure = case.state.trouble.get(f"{cluster}/Workload")
+    clone = case.state.remote(cluster).clone
+    if failure is not None:
+        return f"refused our write: {failure.message}"
+    if clone is None:
+        return "has no copy yet"
+    quota = "" if clone.is_true("QuotaReserved") else said(clone, "QuotaReserved")
+    return f"says: {face(clone)}{quota}{beside(case, cluster)[0]}"
+
+
+def seen_on(case: Case, cluster: str) -> Recorded | None:
+    """Return since when the copy on a cluster says what it says now."""
+    clone = case.state.remote(cluster).clone
+    if clone is None:
+        return case.on(cluster, CloneObserved)
+    now = face(clone), said(clone, "QuotaReserved")
+    return case.since(CloneObserved, lambda seen: (face(seen), said(seen, "QuotaReserved")) == now, cluster)
+
+
+def refusal(case: Case, cluster: str) -> list[Recorded | None]:
+    """Return the last write that an API server refused, if that still holds us up."""
+    targets = {target for target in case.state.trouble if target.startswith(f"{cluster}/")}
+    return [case.last(EffectFailed, test=lambda e: getattr(e.event, "target", "") in targets)] if targets else []
+
+
+def restores(events: Iterable[Recorded], stream: str) -> Iterator[tuple[Recorded, Recorded]]:
+    """Yield each restore of the management cluster that showed the Workload of a stream otherwise than it was known, with the
+    last observation that says so: what the lists after a restore show otherwise is recorded before Workloads count as listed."""
+    restore: Recorded | None = None
+    shown: Recorded | None = None
+    for recorded in events:
+        event = recorded.event
+        if recorded.stream == cluster_stream(MANAGEMENT) and isinstance(event, ClusterRestored):
+            restore = restore or recorded
+        elif (
+            recorded.stream == cluster_stream(MANAGEMENT)
+            and isinstance(event, KindSynced)
+            and event.kind == WORKLOADS.name
+        ):
+            if restore is not None and shown is not None:
+                yield restore, shown
+            restore = shown = None
+        elif restore is not None and recorded.stream == stream and isinstance(event, WorkloadObserved | WorkloadGone):
+            shown = recorded
+    if restore is not None and shown is not None:
+        yield restore, shown
+
+
+def restored(case: Case) -> tuple[Recorded, Recorded] | None:
+    """Return the last restore that concerned the Workload; of another one that had its name before, nothing counts."""
+    last = case.last(WorkloadObserved, WorkloadGone, test=lambda e: e.stream == case.stream)
+    found = [(restore, shown) for restore, shown in restores(case.events, case.stream) if _same(shown, last)]
+    return found[-1] if found else None
+
+
+def _same(one: Recorded, other: Recorded | None) -> bool:
+    return other is not None and getattr(one.event, "uid", "") == getattr(other.event, "uid", None)
+
+
+def went_with_restore(case: Case) -> bool:
+    """Whether the Workload is gone since the management cluster was put back to a backup which did not have it."""
+    found = restored(case)
+    return found is not None and isinstance(found[1].event, WorkloadGone)
+
+
+def after_restore(case: Case) -> Answer:
+    """Return what a sentence is to add about a restore of the management cluster, "" if it changed nothing for the Workload."""
+    found = restored(case)
+    if found is None or case.standing.word == "Finished":
+        return "", []
+    restore, shown = found
+    return f"{said_of_restore(restore, shown)}.", [restore, shown]
+
+
+def said_of_restore(restore: Recorded, shown: Recorded) -> str:
+    """Return, as a sentence without its full stop, that the management cluster was restored, and what its backup had."""
+    assert isinstance(restore.event, ClusterRestored)
+    when = (
+        f"The management cluster was restored from a backup at {restore.recorded_at:{STAMP}} ({restore.event.message})"
+    )
+    if isinstance(shown.event, WorkloadGone):
+        return f"{when}, which did not have the Workload"
+    return f"{when}, which had the Workload as it was before"

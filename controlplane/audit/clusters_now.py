@@ -114,15 +114,27 @@ def identity_cell(incarnation: str, restores: int) -> str:
 
 
 def copies_and_runs(states: Iterable[WorkloadState]) -> tuple[Counter[str], Counter[str]]:
-    """Return by cluster how many of some Workloads have a copy there, and of how many of these the job is unsuspended."""
+    """Return by cluster how many of some Workloads have a copy there, and of how many of these the job is unsuspended; those that
+    are admitted and not dispatched run on the management cluster.
+    """
     from collections import Counter
+
+    from controlplane.controllers.connectivity.events import MANAGEMENT
 
     copies, running = Counter[str](), Counter[str]()
     for state in states:
         copies.update(state.remotes.keys())
         jobs = {cluster: remote.job for cluster, remote in state.remotes.items()}
         running.update(name for name, job in jobs.items() if job is not None and not job.suspended and not job.finished)
+        running.update([MANAGEMENT] if _is_admitted_here(state) else ())
     return copies, running
+
+
+def _is_admitted_here(state: WorkloadState) -> bool:
+    local = state.local
+    if local is None or local.cluster_name or state.attempt or local.is_true("Finished") or local.is_true("Evicted"):
+        return False
+    return local.is_true("Admitted")
 
 
 def _counts(index: WorkloadIndex) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

@@ -11,8 +11,7 @@ from datetime import timedelta
 
 import msgspec
 
-from controlplane.audit.case import STAMP, Case, result_of, taken_back
-from controlplane.audit.restored import statements_of_restore
+from controlplane.audit.case import STAMP, Case, restored, result_of, said_of_restore, taken_back
 from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -57,7 +56,7 @@ def statements(case: Case) -> list[Statement]:
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
     here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
     told = *_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)
-    found_statements = [*told, *statements_of_restore(case)]
+    found_statements = [*told, *_restore(case)]
     found_statements.sort(key=lambda statement: statement.events[0].position)
     if here:
         return [*found_statements, *_in_all_here(here, begin, end)]
@@ -153,6 +152,14 @@ def _outages(case: Case, begin: Recorded, end: Recorded) -> Iterator[Statement]:
                 continue
             if any((back is None or since <= back.position) and lost.position <= until for since, until in held):
                 yield _away(cluster, lost, back)
+
+
+def _restore(case: Case) -> Iterator[Statement]:
+    """Tell of the last restore of the management cluster that concerned the Workload."""
+    found = restored(case)
+    if found is not None:
+        text = said_of_restore(*found)
+        yield Statement(about="Restored", text=text[:1].lower() + text[1:], events=list(found), cluster=MANAGEMENT)
 
 
 def _absences(events: Sequence[Recorded], cluster: str) -> Iterator[tuple[Recorded, Recorded | None]]:

@@ -15,23 +15,30 @@ from controlplane.audit.case import (
     STAMP,
     Answer,
     Case,
+    after_restore,
     away,
     beside,
     by_operator,
+    copies_seen,
     given_up,
+    held_by,
     not_available,
+    not_reached,
+    on_worker,
     placed_since,
     quota_since,
+    refusal,
     result_of,
     said,
     said_of_quota,
     scores_of,
+    seen_on,
     taken_back,
     true_since,
     waits_since,
+    went_with_restore,
 )
 from controlplane.audit.ended import statements
-from controlplane.audit.restored import after_restore, went_with_restore
 from controlplane.audit.standing import check_of, grace, standing, unknown_copy
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
@@ -40,7 +47,6 @@ from controlplane.controllers.multikueue.context import NEVER_TWICE, WorkloadCon
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClusterRefused,
-    EffectFailed,
     JobCreationDecided,
     NominationDecided,
     WinnerChosen,
@@ -56,10 +62,9 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadGone,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.phrases import because, face
+from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.controllers.multikueue.unobserved_jobs import unseen
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation, Word
 from controlplane.runtime.phrases import listed
@@ -129,15 +134,15 @@ def _reserved(case: Case) -> Answer:
     if route.error:
         return f"It has quota and is offered to nobody: {route.error}.", [quota_since(case)]
     text = f"It has quota and waits for {case.standing.waits_for}"
-    held = _held(case)
+    held = held_by(case)
     if held:
-        because_away = f"{text}: {_not_reached(case, held)}."
-        return because_away, [quota_since(case), *(away(case, name) for name in held), *_copies_seen(case)]
-    if copies := _copies_seen(case):
+        because_away = f"{text}: {not_reached(case, held)}."
+        return because_away, [quota_since(case), *(away(case, name) for name in held), *copies_seen(case)]
+    if copies := copies_seen(case):
         return f"{text}.", [quota_since(case), *copies]
     reasons = {name: why for name in route.clusters if (why := _closed(case, name))}
     if len(reasons) < len(route.clusters) or case.context.job is None:
-        return f"{text}.", [quota_since(case), *_refusal(case, "@management")]
+        return f"{text}.", [quota_since(case), *refusal(case, "@management")]
     each = "; ".join(f"{name}: {why}" for name, why in reasons.items())
     return f"{text}: {each}.", [quota_since(case), *(away(case, name) for name in reasons), case.last(ClustersJudged)]
 
@@ -154,13 +159,13 @@ def _closed(case: Case, cluster: str) -> str:
 def _nominated(case: Case) -> Answer:
     offer = case.last(NominationDecided)
     names = _offered_to(case, offer)
-    held = _held(case)
+    held = held_by(case)
     unfit = left_out(case.context, case.context.route) if case.context.route is not None else {}
     each = (
-        [f"the job may run on {listed(held)}, so nobody else gets it yet ({_not_reached(case, held)})"] if held else []
+        [f"the job may run on {listed(held)}, so nobody else gets it yet ({not_reached(case, held)})"] if held else []
     )
     each += [f"nobody gets it before {unknown_copy(copy)}" for copy in strays.waited_for(case.context)]
-    each += [f"{name} {_on_worker(case, name)}" for name in names if name not in case.state.refused]
+    each += [f"{name} {on_worker(case, name)}" for name in names if name not in case.state.refused]
     each += [
         f"{name} is left out until {r.until:{STAMP}} because {because(r)}" for name, r in case.state.refused.items()
     ]
@@ -172,7 +177,7 @@ def _nominated(case: Case) -> Answer:
     scored, scores = scores_of(case)
     first = f"It was offered to {listed(names)} (attempt {case.state.attempt}) and none of them has it yet{after}"
     evidence = [offer, scores, released, *_answers(case, names), *([case.last(ClustersJudged)] if unfit else [])]
-    evidence += [*(away(case, name) for name in held), *(beside(case, name)[1] for name in names), *_copies_seen(case)]
+    evidence += [*(away(case, name) for name in held), *(beside(case, name)[1] for name in names), *copies_seen(case)]
     return f"{first}{': ' if each else ''}{'; '.join(each)}{scored}.", evidence
 
 
@@ -187,7 +192,7 @@ def _offered_to(case: Case, offer: Recorded | None) -> list[str]:
 def _answers(case: Case, names: Iterable[str]) -> Iterator[Recorded | None]:
     """Yield what each of the clusters said last, and the refusals that still hold."""
     for name in names:
-        yield _seen_on(case, name) or (_refusal(case, name) or [None])[0]
+        yield seen_on(case, name) or (refusal(case, name) or [None])[0]
     for name in case.state.refused:
         yield case.on(name, ClusterRefused)
 
@@ -196,53 +201,6 @@ def _after_release(released: Recorded | None) -> str:
     if released is None or not isinstance(released.event, WinnerReleased):
         return ""
     return f", after {released.event.cluster} was chosen and given up because {because(released.event)}"
-
-
-def _held(case: Case) -> list[str]:
-    """Return the clusters that are waited for because the job may run there unseen."""
-    return list(unseen(case.state, case.context, case.now, case.state.winner))
-
-
-def _copies_seen(case: Case) -> list[Recorded]:
-    """Return what was seen last of the copies that nobody knows and that an elastic job waits for."""
-    found = [
-        case.last(RemoteJobObserved, test=lambda e, at=copy: (e.stream, e.cluster) == (at.stream, at.cluster))  # type: ignore[misc]
-        for copy in strays.waited_for(case.context)
-    ]
-    return [recorded for recorded in found if recorded is not None]
-
-
-def _not_reached(case: Case, clusters: Iterable[str]) -> str:
-    return "; ".join(f"{name}: {not_available(case, name)}" for name in clusters)
-
-
-def _on_worker(case: Case, cluster: str) -> str:
-    """Return what holds a Workload up on one of the clusters that it is offered to."""
-    if not case.context.in_view(cluster):
-        return f"cannot be asked ({not_available(case, cluster)})"
-    failure = case.state.trouble.get(f"{cluster}/Workload")
-    clone = case.state.remote(cluster).clone
-    if failure is not None:
-        return f"refused our write: {failure.message}"
-    if clone is None:
-        return "has no copy yet"
-    quota = "" if clone.is_true("QuotaReserved") else said(clone, "QuotaReserved")
-    return f"says: {face(clone)}{quota}{beside(case, cluster)[0]}"
-
-
-def _seen_on(case: Case, cluster: str) -> Recorded | None:
-    """Return since when the copy on a cluster says what it says now."""
-    clone = case.state.remote(cluster).clone
-    if clone is None:
-        return case.on(cluster, CloneObserved)
-    now = face(clone), said(clone, "QuotaReserved")
-    return case.since(CloneObserved, lambda seen: (face(seen), said(seen, "QuotaReserved")) == now, cluster)
-
-
-def _refusal(case: Case, cluster: str) -> list[Recorded | None]:
-    """Return the last write that an API server refused, if that still holds us up."""
-    targets = {target for target in case.state.trouble if target.startswith(f"{cluster}/")}
-    return [case.last(EffectFailed, test=lambda e: getattr(e.event, "target", "") in targets)] if targets else []
 
 
 def _choice(case: Case) -> tuple[str, Recorded | None]:
@@ -259,13 +217,13 @@ def _chosen(case: Case) -> Answer:
     failure = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
     held = f"; a write was refused: {failure.message}" if failure else ""
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
-    lost = [away(case, name) for name in _held(case)]
+    lost = [away(case, name) for name in held_by(case)]
     return text, [
         chosen,
         case.last(JobCreationDecided, test=lambda e: chosen is None or e.position > chosen.position),
         *lost,
-        *_refusal(case, cluster),
-        *_refusal(case, "@management"),
+        *refusal(case, cluster),
+        *refusal(case, "@management"),
     ]
 
 

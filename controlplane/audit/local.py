@@ -14,7 +14,7 @@ from collections.abc import Hashable
 import msgspec
 
 from controlplane.audit import object_history
-from controlplane.audit.lost_nodes import lost_node
+from controlplane.audit.places import lost_node
 from controlplane.audit.reads import LogReader
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, vocabulary, what

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
-from controlplane.audit.restored import restores
+from controlplane.audit.case import restores
 from controlplane.audit.standing import grace
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, what

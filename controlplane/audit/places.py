@@ -7,6 +7,7 @@ log of the whole fleet; the stream alone is quick."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any, LiteralString
 
 import msgspec
@@ -20,6 +21,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.multikueue.events import ConditionDecided
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.log.event import Recorded
+from controlplane.runtime.stories import LostNode
 from controlplane.values import Value
 
 _RUNS: LiteralString = (
@@ -59,6 +61,8 @@ _LEAVES = (
     "CandidateGone", "DelegateMissing", "SourceDeleted", "PlaceholderGone",
 )  # fmt: skip
 """The types of events with which a pod, or what was held for it, leaves a node."""
+_NODE_GONE = ("NodeGone", "AdmissionNodeGone")
+_LOGS = 20  # logs of one database in which a node is looked for
 
 
 class Story(Value):
@@ -191,3 +195,40 @@ def _entry(position: int, at: Any, cluster: str, said: str, why: str, kind: str)
 
 def _in_order(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
     return sorted(entries, key=lambda entry: entry.position)
+
+
+def lost_node(reader: LogReader, node: str, since: datetime) -> LostNode | None:
+    """Return since when a node is gone that a pod was on; None if no log saw it go after that, or it came back.
+
+    A scheduler records no nodes. Another log counts if it is of the same cluster, by the UID of its kube-system namespace."""
+    streams = [f"node/{node}", f"admission/node/{node}"]
+    names = [name for name in reader.logs(*streams)[:_LOGS] if name == reader.log or _incarnation(reader)]
+    for name in sorted(names, key=lambda name: name != reader.log):
+        other = reader if name == reader.log else _beside(reader, name)
+        if other is None:
+            continue
+        newest = next(iter(other.events(Filter(streams=streams), limit=1, newest=True)), None)
+        if newest is None or newest.recorded_at < since:
+            continue
+        if type_of(newest) not in _NODE_GONE:
+            return None
+        return LostNode(node=node, since=newest.recorded_at, log=name, position=newest.position)
+    return None
+
+
+def _beside(reader: LogReader, name: str) -> LogReader | None:
+    """Return a reader of another log, at the same time, if that is of the same cluster."""
+    other = LogReader(reader.connection, name)
+    if reader.at is not None:
+        other.read_at(reader.at)
+    return other if _incarnation(other) == _incarnation(reader) else None
+
+
+def _incarnation(reader: LogReader) -> str:
+    wanted = Filter(streams=[cluster_stream(MANAGEMENT)], types=[connectivity.ClusterConnected.__name__])
+    newest = next(iter(reader.events(wanted, limit=1, newest=True)), None)
+    return (
+        newest.event.incarnation
+        if newest is not None and isinstance(newest.event, connectivity.ClusterConnected)
+        else ""
+    )

@@ -219,29 +219,6 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         ["WorkloadObserved"],
     ),
     (
-        "Admitted",
-        after(
-            fresh,
-            lambda life: life.job().seen({"QuotaReserved": True, "Admitted": True}, checks=[]),
-            lambda life: life.job(suspended=False, inactive=False),
-        ),
-        (
-            "It is admitted on the management cluster: none of its admission checks is ours, so it is not dispatched, and its job"
-            " runs there."
-        ),
-        ["WorkloadObserved", "JobObserved"],
-    ),
-    (
-        "Admitted",
-        after(
-            fresh,
-            lambda life: life.runs("b", *WORKERS),
-            lambda life: life.remote_job("b", suspended=True).seen(cluster_name=""),
-        ),
-        "It is admitted on b because b was the only one that had admitted it, and waits for b to start its job.",
-        ["CloneObserved", "WinnerChosen", "RemoteJobObserved", "CheckStateDecided", "WorkloadObserved"],
-    ),
-    (
         "Running",
         after(fresh, lambda life: life.runs("b", *WORKERS)),
         "It runs on b because b was the only one that had admitted it.",

@@ -27,6 +27,21 @@ def test_why(word: str, story: Callable[[], Life], sentence: str, evidence: list
     assert [type_of(recorded) for recorded in told.events] == evidence
 
 
+def test_a_job_that_runs_where_it_was_submitted() -> None:
+    life = fresh(Script(*WORKERS)).job().seen({"QuotaReserved": True, "Admitted": True}, checks=[])
+    told = ask(life.job(suspended=False, inactive=False))
+    assert told.sentence.endswith("so it is not dispatched, and its job runs there.")
+    assert [type_of(recorded) for recorded in told.events] == ["WorkloadObserved", "JobObserved"]
+
+
+def test_somebody_took_the_name_of_its_cluster_away() -> None:
+    life = fresh(Script(*WORKERS)).runs("b", *WORKERS).remote_job("b", suspended=True).seen(cluster_name="")
+    told = ask(life)
+    assert told.sentence.startswith("It is admitted on b because b was the only one")
+    assert told.standing.cluster == "b"
+    assert told.standing.waits_for == "b to start its job"
+
+
 def test_the_end_of_the_grace_is_told() -> None:
     life = after(fresh, lose_for(3))()
     since = next(e for e in life.script.recorded if type_of(e) == "ClusterLost").recorded_at

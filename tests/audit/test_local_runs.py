@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from controlplane.audit import past
 from controlplane.audit.reads import LogReader
+from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from tests.audit.database import keep
 from tests.audit.script import Life, Script
@@ -179,3 +182,32 @@ async def test_what_was_kept_before_the_migration(empty_database_url: str) -> No
     migrate(url, "0021", back=True)
     assert query(url, "SELECT * FROM audit.runs ORDER BY position") == before
     assert query(url, "SELECT name FROM read_models.runs") == [{"name": "there-0a1b2"}]
+
+
+async def test_the_table_of_hours_calls_the_management_cluster_as_other_tables_do(database_url: str) -> None:
+    script = Script("a")
+    finished(admitted(script, requests={"main": {"cpu": "2"}}))
+    await keep(database_url, script.recorded)
+
+    def said(*words: str) -> list[str]:
+        done = CliRunner().invoke(cli, ["--database-url", database_url, "usage", "--by", "cluster", *words])
+        assert done.exit_code == 0, done.output
+        return done.stdout.split()
+
+    assert said("--no-headers")[:2] == ["management", "2.00"]
+    assert f'"{MANAGEMENT}",' in said("-o", "json")
+    assert said("--cluster", MANAGEMENT) == said()
+    assert said("--cluster", "a")[0] != "management"
+
+
+async def test_the_clusters_count_it_where_it_runs(database_url: str) -> None:
+    script = Script("a")
+    admitted(script)
+    finished(admitted(script, "over-0a1b2"))
+    admitted(script, "out-0a1b2").seen({"Evicted": ("Preempted", "")}, checks=[])
+    script.workload("there-0a1b2").runs("a")
+    await keep(database_url, script.recorded)
+    done = CliRunner().invoke(cli, ["--database-url", database_url, "clusters", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    running = {one["name"]: one["running"] for one in json.loads(done.stdout)["clusters"]}
+    assert running == {MANAGEMENT: 1, "a": 1}
