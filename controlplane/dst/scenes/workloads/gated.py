@@ -193,7 +193,13 @@ def _is_final(pod: Json) -> bool:
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
-    """Have those pods of groups made again that a backup lacks, while it has others of the group."""
+    """Have those pods of groups made again that a backup lacks, while it has others of the group; one that had ended and is back
+    has somebody who makes it again too.
+    """
+    places = {name.partition("-try-")[0] for name in scene.pods}
+    for name in sorted(there):
+        if "-pod-" in name and name in scene.made and name.partition("-try-")[0] not in places:
+            scene.pods[name], scene.submitted[name] = scene.made[name], PODS
     for name in scene.pods:
         group, in_one, _ = name.rpartition("-pod-")
         if in_one and name not in there and any(is_of(group, other) for other in there):
