@@ -27,7 +27,7 @@ def placed(rules: PlacementRules, count: int = 4, preferred: list[Json] | None =
     return scene
 
 
-def wish(operator: str = "In", weight: int = 10, **more: Any) -> list[Json]:
+def preferring(operator: str = "In", weight: int = 10, **more: Any) -> list[Json]:
     return [{"weight": weight, "preference": {"matchExpressions": [{"key": HOST, "operator": operator, **more}]}}]
 
 
@@ -37,20 +37,20 @@ def test_pods_are_spread_evenly_only_if_that_is_asked_for() -> None:
 
 
 def test_preferred_nodes_come_first_only_if_that_is_asked_for() -> None:
-    asked = wish(values=["n2"])
+    asked = preferring(values=["n2"])
     assert places(placed(PlacementRules(), 2, asked), "w") == {"n1": 2}
     assert places(placed(PlacementRules(preferred_affinity=True), 2, asked), "w") == {"n2": 2}
 
 
-def test_a_wish_that_does_not_parse_is_named() -> None:
-    scene = placed(PlacementRules(preferred_affinity=True), 2, wish("Near"))
+def test_a_preference_that_does_not_parse_is_named() -> None:
+    scene = placed(PlacementRules(preferred_affinity=True), 2, preferring("Near"))
     (told,) = [one["message"] for one in scene.status("w")["conditions"] if one["type"] == "QuotaReserved"]
     assert f"invalid preferred node affinity terms, reason: {PREFERRED}[0].preference" in told
     assert "Near" in told
 
 
 def test_what_was_folded_anew_places_alike() -> None:
-    scene = placed(PlacementRules(preferred_affinity=True), 2, wish(values=["n2"]))
+    scene = placed(PlacementRules(preferred_affinity=True), 2, preferring(values=["n2"]))
     anew, found = (one.index.engine.snapshot.workloads for one in (scene.replayed(), scene.controller))
     assert anew[f"{NS}/w"].workload.pod_sets == found[f"{NS}/w"].workload.pod_sets
     assert anew[f"{NS}/w"].workload.pod_sets[0].nodes.preferred

@@ -25,28 +25,28 @@ class Distribution:
     def sorted(self, domains: Iterable[Domain]) -> list[Domain]:
         """Return domains in the order in which they are filled."""
         slices, pods, sign = self.counts.slices, self.counts.pods, self._sign
-        wished = self.counts.preference
+        preferred = self.counts.preference
         return sorted(
-            domains, key=lambda one: (-wished[one.index], sign * slices[one.index], pods[one.index], one.rank)
+            domains, key=lambda one: (-preferred[one.index], sign * slices[one.index], pods[one.index], one.rank)
         )
 
     def sorted_for_leader(self, domains: Iterable[Domain]) -> list[Domain]:
         """Return domains in the order in which they are filled if one of them has to take a leader."""
         of, sign = self.counts, self._sign
-        slices, pods, leaders, wished = of.slices_with_leader, of.pods_with_leader, of.leaders, of.preference
+        slices, pods, leaders, preferred = of.slices_with_leader, of.pods_with_leader, of.leaders, of.preference
 
         def order(one: Domain) -> tuple[int, ...]:
             at = one.index
-            return -leaders[at], -wished[at], sign * slices[at], pods[at], one.rank
+            return -leaders[at], -preferred[at], sign * slices[at], pods[at], one.rank
 
         return sorted(domains, key=order)
 
     def best_fit(self, domains: Sequence[Domain], needed: int, leaders: int, *, slices: bool = True) -> Domain:
         """Return the domain with the least room that is enough, of those that are preferred like the first one; that if none is."""
-        fits, wished = self._room(slices=slices, led=leaders > 0), self.counts.preference
+        fits, preferred = self._room(slices=slices, led=leaders > 0), self.counts.preference
         best, least = domains[0], MOST
         for domain in domains:
-            if wished[domain.index] != wished[domains[0].index]:
+            if preferred[domain.index] != preferred[domains[0].index]:
                 break
             if needed <= fits[domain.index] < least and self.counts.leaders[domain.index] >= leaders:
                 best, least = domain, fits[domain.index]
