@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from controlplane.controllers.quota.topology.counts import Counts, sum_children
+from controlplane.controllers.quota.topology.counts import DomainCounts, sum_children
 from controlplane.controllers.quota.topology.distribution import Distribution
 from controlplane.controllers.quota.topology.requests import Levels
 from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 
-class Wanted(NamedTuple):
+class PlacementSize(NamedTuple):
     """How many slices and leaders are to be placed."""
 
     slices: int
@@ -30,7 +30,7 @@ class BalancedPlacement(NamedTuple):
 
     level: int
     domains: list[Domain]
-    counts: Counts
+    counts: DomainCounts
 
 
 class _Candidates(NamedTuple):
@@ -39,7 +39,7 @@ class _Candidates(NamedTuple):
     threshold: int
     needed: int
     domains: list[Domain]
-    counts: Counts
+    counts: DomainCounts
 
 
 class _Greedy(NamedTuple):
@@ -50,7 +50,9 @@ class _Greedy(NamedTuple):
     last: Domain | None
 
 
-def balanced(tree: TopologyTree, counts: Counts, levels: Levels, wanted: Wanted) -> BalancedPlacement | None:
+def balanced(
+    tree: TopologyTree, counts: DomainCounts, levels: Levels, wanted: PlacementSize
+) -> BalancedPlacement | None:
     """Return a balanced placement, None if there is none; `counts` stay as they are."""
     best: _Candidates | None = None
     for siblings in _siblings(tree, levels.requested) if wanted.slices else ():
@@ -83,7 +85,7 @@ def _children(domains: Iterable[Domain]) -> list[Domain]:
 
 
 def _candidates(
-    siblings: list[Domain], counts: Counts, levels: Levels, wanted: Wanted, least: int
+    siblings: list[Domain], counts: DomainCounts, levels: Levels, wanted: PlacementSize, least: int
 ) -> _Candidates | None:
     """Return what is left of domains by their threshold, None if too little is, or if the threshold is below the `least`."""
     lower = _children(siblings) if levels.requested < levels.of_slices else siblings
@@ -111,7 +113,7 @@ def _candidates(
     return None
 
 
-def _greedy(counts: Counts, domains: Sequence[Domain], wanted: Wanted) -> _Greedy | None:
+def _greedy(counts: DomainCounts, domains: Sequence[Domain], wanted: PlacementSize) -> _Greedy | None:
     """Return which domains are used if those with the most room come first, None if they have too little."""
     spread = Distribution(counts, least_first=False)
     slices, leaders, at = wanted.slices, wanted.leaders, 0
@@ -134,7 +136,9 @@ def _greedy(counts: Counts, domains: Sequence[Domain], wanted: Wanted) -> _Greed
 # What has too little room for a threshold.
 
 
-def _prune(domains: Sequence[Domain], counts: Counts, levels: Levels, threshold: int, *, with_leader: bool) -> None:
+def _prune(
+    domains: Sequence[Domain], counts: DomainCounts, levels: Levels, threshold: int, *, with_leader: bool
+) -> None:
     """Leave out of the counts what has room for fewer slices than the threshold: first below the domains, then of them."""
     plain = replace(levels, inner={})
     for child in _children(domains):
@@ -144,7 +148,7 @@ def _prune(domains: Sequence[Domain], counts: Counts, levels: Levels, threshold:
         _prune_one(domain, counts, threshold, with_leader=with_leader)
 
 
-def _prune_one(domain: Domain, counts: Counts, threshold: int, *, with_leader: bool) -> None:
+def _prune_one(domain: Domain, counts: DomainCounts, threshold: int, *, with_leader: bool) -> None:
     at = domain.index
     if counts.slices[at] < threshold:
         _clear(domain, (*counts.of_pods, *counts.of_leaders))
@@ -159,7 +163,7 @@ def _clear(domain: Domain, numbers: Sequence[list[int]]) -> None:
         _clear(child, numbers)
 
 
-def _count(domain: Domain, counts: Counts, levels: Levels, *, with_leader: bool) -> None:
+def _count(domain: Domain, counts: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     """Sum up anew what fits in a domain and in those below it."""
     if not domain.children:
         if domain.level == levels.of_slices:
@@ -176,7 +180,7 @@ def _count(domain: Domain, counts: Counts, levels: Levels, *, with_leader: bool)
 
 
 def _smallest_set(
-    counts: Counts, domains: Sequence[Domain], levels: Levels, wanted: Wanted, *, by_entropy: bool
+    counts: DomainCounts, domains: Sequence[Domain], levels: Levels, wanted: PlacementSize, *, by_entropy: bool
 ) -> list[Domain] | None:
     """Return the domains that have room for all with the least to spare, no more of them than are needed; None if there are none.
 
@@ -199,7 +203,7 @@ def _reach(
     before: dict[int, dict[int, tuple[Domain, ...]]],
     after: dict[int, dict[int, tuple[Domain, ...]]],
     domain: Domain,
-    counts: Counts,
+    counts: DomainCounts,
 ) -> None:
     """Note where one domain more leads to, with a leader in it and without."""
     at = domain.index
@@ -215,7 +219,7 @@ def _reach(
                 after.setdefault(leaders, {}).setdefault(pods - counts.pods[at], chosen)
 
 
-def _order(counts: Counts, domain: Domain) -> tuple[float, ...]:
+def _order(counts: DomainCounts, domain: Domain) -> tuple[float, ...]:
     at = domain.index
     entropy = _entropy([counts.pods[child.index] for child in domain.children])
     return -counts.leaders[at], -counts.slices_with_leader[at], -entropy, domain.rank
@@ -228,7 +232,9 @@ def _entropy(numbers: Sequence[int]) -> float:
     return sum(-share * math.log2(share) for share in shares)
 
 
-def _shared_out(best: _Candidates, domains: Sequence[Domain], levels: Levels, wanted: Wanted) -> list[Domain] | None:
+def _shared_out(
+    best: _Candidates, domains: Sequence[Domain], levels: Levels, wanted: PlacementSize
+) -> list[Domain] | None:
     """Return the domains that are used, each with the threshold and what is left over of its counts; None if it does not work out."""
     counts, threshold, size = best.counts, best.threshold, levels.slice_size
     chosen = _smallest_set(counts, domains, levels, wanted, by_entropy=False)

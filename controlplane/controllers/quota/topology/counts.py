@@ -32,7 +32,7 @@ class Situation:
     within: Values = ()
 
 
-class Counts:
+class DomainCounts:
     """Numbers by the domains' `index`. `with_leader`: how many others fit where a leader is placed too; `leaders`: whether one
     fits; `preference`: the weight of the preferred affinity of all their nodes, zero where it does not count."""
 
@@ -45,7 +45,7 @@ class Counts:
         self.leaders = [0] * size
         self.preference = [0] * size
 
-    def copied(self) -> Counts:
+    def copied(self) -> DomainCounts:
         """Return the same, to be changed without this one."""
         found = copy.copy(self)
         vars(found).update({name: list(numbers) for name, numbers in vars(self).items()})
@@ -68,12 +68,12 @@ def counted(
     leader: PlacementRequest | None,
     levels: Levels,
     situation: Situation,
-) -> tuple[Counts, Exclusions]:
+) -> tuple[DomainCounts, Exclusions]:
     """Return what fits in each domain, and why nodes are left out."""
     tree = flavor.tree
     matched, left_out, weights = flavor.matching.of(tree, workers.pod_set.nodes, workers.updates)
     excluded = Exclusions(left_out.nodes, left_out.reasons.copy())
-    found, within = Counts(tree), situation.within
+    found, within = DomainCounts(tree), situation.within
     pod = with_itself(workers.pod_set.pod_on_node)
     leader_pod = with_itself(leader.pod_set.pod_on_node) if leader is not None else None
     remaining = flavor.free if situation.empty else flavor.left
@@ -99,7 +99,7 @@ def counted(
     return found, excluded
 
 
-def _prefer(tree: TopologyTree, found: Counts, wanted: NodeConstraints, weights: Mapping[int, int]) -> None:
+def _prefer(tree: TopologyTree, found: DomainCounts, wanted: NodeConstraints, weights: Mapping[int, int]) -> None:
     wrong = [term.error for _, term in wanted.preferred if term.error]
     if wrong:
         raise Refusal(f"invalid preferred node affinity terms, reason: {wrong[0]}")
@@ -122,7 +122,7 @@ def _limiting(pod: Mapping[str, int], left: Mapping[str, int]) -> str:
     return min(name for name, amount in pod.items() if amount and left.get(name, 0) // amount <= 0)
 
 
-def _sum_up(tree: TopologyTree, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+def _sum_up(tree: TopologyTree, found: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     lowest = len(tree.levels) - 1
     if levels.of_slices == lowest:
         size = levels.slice_size
@@ -133,7 +133,7 @@ def _sum_up(tree: TopologyTree, found: Counts, levels: Levels, *, with_leader: b
             sum_children(domain, found, levels, with_leader=with_leader)
 
 
-def sum_children(domain: Domain, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+def sum_children(domain: Domain, found: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     """Sum up what fits in the children of a domain. A leader takes its place where that costs the fewest others."""
     pods = slices = leaders = 0
     pods_less = slices_less = MOST

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.controllers.quota.topology.counts import Counts
+from controlplane.controllers.quota.topology.counts import DomainCounts
 from controlplane.controllers.quota.topology.fleet import MOST
 from controlplane.controllers.quota.topology.tree import Domain
 
@@ -17,7 +17,7 @@ from controlplane.controllers.quota.topology.tree import Domain
 class Distribution:
     """See the module. `least_first`: whether the domains with the least room come first."""
 
-    def __init__(self, counts: Counts, *, least_first: bool) -> None:
+    def __init__(self, counts: DomainCounts, *, least_first: bool) -> None:
         self.counts = counts
         self.least_first = least_first
         self._sign = 1 if least_first else -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.controllers.quota.topology.balanced import Wanted, balanced
+from controlplane.controllers.quota.topology.balanced import PlacementSize, balanced
 from controlplane.controllers.quota.topology.counts import Situation, counted
 from controlplane.controllers.quota.topology.distribution import Distribution
 from controlplane.controllers.quota.topology.fleet import TopologyFlavor
@@ -65,7 +65,7 @@ class _Placement:
         """Return a level, and domains of it over which the pods are spread evenly; None if that is not asked for, or cannot be."""
         if self.required or self.unconstrained or not self.flavor.fleet.rules.balanced:
             return None
-        wanted = Wanted(self.workers.count // self.levels.slice_size, self.leaders)
+        wanted = PlacementSize(self.workers.count // self.levels.slice_size, self.leaders)
         found = balanced(self.tree, self.counts, self.levels, wanted)
         if found is None:
             return None
