@@ -59,7 +59,7 @@ class RayKind(SimulatedKind):
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise `BadValue`, in Kueue's words, for a job that its webhook refuses."""
         cluster, where = self._cluster(job), ".".join(map(str, self.cluster))
-        if cluster.get("enableInTreeAutoscaling") and not is_elastic(job):
+        if cluster.get("enableInTreeAutoscaling") and not (is_elastic(job) or _is_made(job)):
             raise BadValue(f"{where}.enableInTreeAutoscaling", self.autoscaling)
         groups = cluster.get("workerGroupSpecs") or ()
         if len(groups) + 1 > _MOST_POD_SETS:
@@ -270,6 +270,12 @@ def _at(job: Mapping[str, Any], path: Path) -> Any:
     for step in path:
         found = found.get(step) or {}
     return found
+
+
+def _is_made(job: Mapping[str, Any]) -> bool:
+    """Whether it is made of another of KubeRay's jobs, which says whether it is elastic."""
+    owners = meta(job).get("ownerReferences") or ()
+    return any(one.get("controller") and str(one.get("apiVersion")).startswith("ray.io/") for one in owners)
 
 
 def _has_submitter(job: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ def ray(kind: JobKind, *, scales: bool = True, **spec: Any) -> Json:
     return {"metadata": metadata, "spec": {**made, **spec}}
 
 
-def running(kind: JobKind = RAY_JOB, **options: bool) -> Scene:
+def running(kind: JobKind = RAY_JOB, *, notes: bool = True, **options: bool) -> Scene:
     """A job that is admitted, and whose RayCluster KubeRay has made."""
     scene = Scene()
     scene.jobs.drain = lambda: 0  # type: ignore[method-assign]
@@ -50,11 +50,11 @@ def running(kind: JobKind = RAY_JOB, **options: bool) -> Scene:
     scene.settle()
     scene.admit()
     scene.settle()
-    with_cluster(scene, kind)
+    with_cluster(scene, kind, {ELASTIC_JOB: "true"} if notes else {})
     return scene
 
 
-def with_cluster(scene: Scene, kind: JobKind = RAY_JOB) -> None:
+def with_cluster(scene: Scene, kind: JobKind, notes: Json) -> None:
     """Have KubeRay make the RayCluster, and name it in the job's status."""
     owner = scene.job("ray", kind.kind)
     reference = {
@@ -65,7 +65,7 @@ def with_cluster(scene: Scene, kind: JobKind = RAY_JOB) -> None:
         "controller": True,
     }
     spec = owner["spec"]["rayClusterSpec"] if kind is RAY_JOB else owner["spec"]["rayClusterConfig"]
-    metadata = {"namespace": NS, "name": CLUSTER, "annotations": {ELASTIC_JOB: "true"}, "ownerReferences": [reference]}
+    metadata = {"namespace": NS, "name": CLUSTER, "annotations": notes, "ownerReferences": [reference]}
     scene.create({"metadata": metadata, "spec": {**spec, "suspend": False}}, RAY_CLUSTER.kind)
     scene.store.patch(kind.kind, NS, "ray", {"status": NAMED[kind]}, subresource="status", field_manager="kuberay")
     scene.settle()
@@ -96,6 +96,12 @@ def test_it_gets_a_slice_when_its_cluster_grows(kind: JobKind) -> None:
     assert meta(new)["name"] == name_of_workload(kind.kind, "ray", owner["uid"], f"{owner['generation']}_{grown}")
     assert kind.suspended(scene.job("ray", kind.kind)) is False
     assert RAY_CLUSTER.suspended(scene.job(CLUSTER, RAY_CLUSTER.kind)) is False
+
+
+def test_its_cluster_need_not_say_that_it_is_elastic() -> None:
+    scene = running(notes=False)
+    scale(scene, 3)
+    assert sizes(scene) == [1, 3]
 
 
 def test_what_followed_rests_on_what_was_seen_of_the_cluster() -> None:
