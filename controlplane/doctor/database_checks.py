@@ -63,8 +63,8 @@ def _schema(facts: DatabaseFacts) -> Sequence[Finding]:
     if isinstance(facts.revision, Unread):
         said = facts.revision.said
         if said.startswith("the schema "):
-            action = "run the newer version of Controlplane" if "newer" in said else "run `controlplane db upgrade`"
-            return [_HERE.failed("schema", said, action)]
+            state, _, action = said.rpartition(": ")
+            return [_HERE.failed("schema", state, action)]
         return [_HERE.unknown("schema", facts.revision, "run `controlplane db check`")]
     return [_HERE.ok("schema", f"the schema is up to date ({facts.revision})")]
 

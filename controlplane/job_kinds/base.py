@@ -54,7 +54,7 @@ class JobKind(GenericJob):
     `succeeded` and `failed` are the types of its final conditions. The rest is what an API server shows of it: short
     names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it. Fields of its spec that are
     `synced` follow the user's job to the copy also after that was made. What is `elastic` can be made larger and smaller
-    while it runs, if a job asks for it.
+    while it runs, if a job asks for it, and its copy follows.
     What does not `delegate` names no controller, and is ours wherever its Workload has our check; `home_selector` narrows
     what is watched of it on the management cluster. `relays`: its status is that of its copy; `names_origin`: the copy has the
     UID of the user's as an annotation; `composed`: it has several Workloads, and one copy for all of them. What is not

@@ -32,7 +32,7 @@ class BatchJob(SimulatedKind):
     status_manager = "kube-controller-manager"
     succeeded = "Complete"
     failed = "Failed"
-    elastic = True
+    elastic = sliced = True
     reconciled = True
     stops_by_steps = True
     index_label = "batch.kubernetes.io/job-completion-index"

@@ -45,7 +45,8 @@ class GenericJob(ABC):
     time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
     suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside their
     templates, put there by `with_infos`. `changes_at_rest`: that is put there and taken away only while it is suspended and
-    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. What `suspends_pods` is not suspended itself:
+    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. `sliced`: a job that asks for it may change its
+    size while it runs, with several Workloads for a while. What `suspends_pods` is not suspended itself:
     its pods wait, each alone, or, where it is `grouped`, together as the groups whose Workloads it has."""
 
     reconciled: ClassVar[bool] = False
@@ -56,6 +57,7 @@ class GenericJob(ABC):
     infos_apart: ClassVar[bool] = False
     changes_at_rest: ClassVar[bool] = False
     runtimes: ClassVar[tuple[Kind, ...]] = ()
+    sliced: ClassVar[bool] = False
     suspends_pods: ClassVar[bool] = False
     grouped: ClassVar[bool] = False
 
@@ -79,6 +81,11 @@ class GenericJob(ABC):
 
     def runtime_of(self, job: Mapping[str, Any]) -> ObjectRef | None:
         """Return the object that its pods rest on; None if there is none, or it is of no kind that is known."""
+        return None
+
+    def sized_by(self, job: Mapping[str, Any]) -> ObjectRef | None:
+        """Return the job that is made of this one, and has the sizes of its pod sets while it runs, with the name "" as long as there is
+        none; None if they are its own."""
         return None
 
     def outlined(self, job: Mapping[str, Any]) -> Json:

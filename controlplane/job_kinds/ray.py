@@ -12,7 +12,7 @@ from controlplane.job_kinds import ray_pods
 from controlplane.job_kinds.base import JobOutcome, Path, Phase, PodSet, SimulatedKind, merged
 from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kinds import Json, Kind, ObjectRef, meta
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.requests import merge_diff
 from controlplane.kube.slices import ELASTIC_JOB, is_elastic
@@ -22,12 +22,15 @@ _MOST_POD_SETS = 18
 
 class RayKind(SimulatedKind):
     """What is the same for all: `cluster` is the way to the spec of the Ray cluster; `autoscaling`: what is said where it is
-    made larger and smaller, and is not elastic."""
+    made larger and smaller, and is not elastic; `made`: where the name stands of the RayCluster that is made of it, which is made
+    larger and smaller then, and not the job."""
 
     own_controller = "ray.io/kuberay-operator"
     status_manager = "kuberay-operator"
     reconciled = True
+    sliced = True
     cluster: ClassVar[Path] = ("spec",)
+    made: ClassVar[Path] = ()
     autoscaling: ClassVar[str] = "a kueue managed job should only use autoscaling when workload slicing is enabled"
 
     def pods(self, job: Mapping[str, Any]) -> list[PodSet]:
@@ -39,6 +42,13 @@ class RayKind(SimulatedKind):
             found.append(PodSet(group["groupName"], pods, (*self.cluster, "workerGroupSpecs", at, "template")))
         return found
 
+    def sized_by(self, job: Mapping[str, Any]) -> ObjectRef | None:
+        """Return the RayCluster that is made of the job, if KubeRay makes that larger and smaller."""
+        if not self.made or not self._cluster(job).get("enableInTreeAutoscaling"):
+            return None
+        name = str(_at(job, self.made) or "")
+        return ObjectRef(RayCluster.kind, str(meta(job).get("namespace") or ""), name)
+
     def workload_pod_sets(self, job: Mapping[str, Any]) -> list[Json]:
         """Return the pod sets, with what KubeRay adds to the head; `BadValue` for what Kueue's webhook refuses."""
         self.check(job)
@@ -49,7 +59,7 @@ class RayKind(SimulatedKind):
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise `BadValue`, in Kueue's words, for a job that its webhook refuses."""
         cluster, where = self._cluster(job), ".".join(map(str, self.cluster))
-        if cluster.get("enableInTreeAutoscaling") and not is_elastic(job):
+        if cluster.get("enableInTreeAutoscaling") and not (is_elastic(job) or _is_made(job)):
             raise BadValue(f"{where}.enableInTreeAutoscaling", self.autoscaling)
         groups = cluster.get("workerGroupSpecs") or ()
         if len(groups) + 1 > _MOST_POD_SETS:
@@ -59,10 +69,7 @@ class RayKind(SimulatedKind):
                 raise BadValue(f"{where}.workerGroupSpecs[{at}].groupName", '"head" is reserved for the head group')
 
     def _cluster(self, job: Mapping[str, Any]) -> Json:
-        spec: Any = job
-        for step in self.cluster:
-            spec = spec.get(step) or {}
-        found: Json = spec
+        found: Json = _at(job, self.cluster)
         return found
 
     def outcome(self, status: Mapping[str, Any]) -> JobOutcome | None:
@@ -76,6 +83,7 @@ class RayJob(RayKind):
     integration = "ray.io/rayjob"
     kind = Kind("ray.io", "v1", "RayJob", "rayjobs")
     cluster = ("spec", "rayClusterSpec")
+    made = ("status", "rayClusterName")
     conditions = False
     columns = (
         ("job status", ".status.jobStatus", "string"),
@@ -222,6 +230,7 @@ class RayService(RayKind):
     integration = "ray.io/rayservice"
     kind = Kind("ray.io", "v1", "RayService", "rayservices")
     cluster = ("spec", "rayClusterConfig")
+    made = ("status", "activeServiceStatus", "rayClusterName")
     suspend_path = ("rayClusterConfig", "suspend")
     columns = (("service status", ".status.serviceStatus", "string"),)
     synced = ("serveConfigV2",)
@@ -253,6 +262,20 @@ class RayService(RayKind):
     def show_suspended(self, job: Json, status: Json, at: str) -> None:
         """Show that it is not ready."""
         self._show(job, status, "suspended", at, Suspended=True, Ready=False)
+
+
+def _at(job: Mapping[str, Any], path: Path) -> Any:
+    """Return what stands there in a job, {} if nothing does."""
+    found: Any = job
+    for step in path:
+        found = found.get(step) or {}
+    return found
+
+
+def _is_made(job: Mapping[str, Any]) -> bool:
+    """Whether it is made of another of KubeRay's jobs, which says whether it is elastic."""
+    owners = meta(job).get("ownerReferences") or ()
+    return any(one.get("controller") and str(one.get("apiVersion")).startswith("ray.io/") for one in owners)
 
 
 def _has_submitter(job: Mapping[str, Any]) -> bool:

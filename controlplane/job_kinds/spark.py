@@ -10,10 +10,11 @@ from typing import Any
 from controlplane.job_kinds.base import JobOutcome, Phase, PodSet, SimulatedKind
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.fields import BadValue
-from controlplane.kube.kinds import Json, Kind, meta, nested
+from controlplane.kube.kinds import Json, Kind, nested
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.quantities import canonical_quantity
 from controlplane.kube.requests import merge_diff
+from controlplane.kube.slices import is_elastic
 
 _ROLES = ("driver", "executor")
 _CONTAINERS = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
@@ -21,7 +22,6 @@ _NAMED = {"driver": "spark-kubernetes-driver", "executor": "executor"}
 """The containers that get what a role asks for; the first one where there is none of this name."""
 _LOCAL_VOLUMES = "spark-local-dir-"
 _JAVA_UNITS = {f"{one}{end}": f"{one.upper()}i" for one in "kmgtp" for end in ("", "b")}
-_ELASTIC = "kueue.x-k8s.io/elastic-job"
 _ENDS = ("COMPLETED", "FAILED", "SUBMISSION_FAILED")
 _RUNNING = "RUNNING"
 _CLUSTER_ONLY = "only Cluster mode is supported for a kueue managed job"
@@ -39,6 +39,7 @@ class SparkApplication(SimulatedKind):
     status_manager = "spark-operator"
     dispatched = False
     reconciled = True
+    sliced = True
     conditions = False
     columns = (("Status", ".status.applicationState.state", "string"),)
 
@@ -67,8 +68,7 @@ class SparkApplication(SimulatedKind):
         spec = job["spec"]
         if spec.get("mode") != "cluster":
             raise BadValue("spec.mode", _CLUSTER_ONLY)
-        elastic = (meta(job).get("annotations") or {}).get(_ELASTIC) == "true"
-        if not elastic and (spec.get("dynamicAllocation") or {}).get("enabled") is True:
+        if not is_elastic(job) and (spec.get("dynamicAllocation") or {}).get("enabled") is True:
             raise BadValue("spec.dynamicAllocation.enabled", _NOT_DYNAMIC)
         made = []
         for one in self.pod_sets(job):

@@ -170,6 +170,18 @@ def node_terms(listed: Iterable[Mapping[str, Any]], field: str = "nodeSelectorTe
     return tuple(node_term(term, f"{field}[{number}]") for number, term in terms)
 
 
+def preferred_terms(
+    listed: Iterable[Mapping[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
+) -> tuple[tuple[int, NodeTerm], ...]:
+    """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing."""
+    weighed = ((number, term["weight"], term.get("preference") or {}) for number, term in enumerate(listed))
+    return tuple(
+        (weight, node_term(preference, f"{field}[{number}].preference"))
+        for number, weight, preference in weighed
+        if weight and not is_empty_term(preference)
+    )
+
+
 def is_empty_term(term: Mapping[str, Any]) -> bool:
     """Return whether a node selector term says nothing."""
     return not term.get("matchExpressions") and not term.get("matchFields")

@@ -12,6 +12,7 @@ from typing import Annotated
 from controlplane.kube import durations
 from controlplane.settings.quota_metrics import QuotaMetricsSettings
 from controlplane.settings.quota_resources import QuotaResources
+from controlplane.settings.quota_topology import QuotaTopology
 from controlplane.settings.resource_transformations import RESOURCE
 from controlplane.settings.rules import Checked, Choice, Duration, Integer, Items, Names, Setting, ip_address
 from controlplane.settings.scoring import selector
@@ -343,6 +344,7 @@ class QuotaSettings(Value, rename="camel"):
     object_retention: ObjectRetention = ObjectRetention()
     metrics: QuotaMetricsSettings = QuotaMetricsSettings()
     resources: QuotaResources = QuotaResources()
+    topology: QuotaTopology = QuotaTopology()
     visibility: VisibilitySettings = VisibilitySettings()
 
     @property

@@ -75,13 +75,23 @@ DATABASE = [
     (server(standby=True), "primary", "failed", "it is a standby"),
     (server(read_only=True), "primary", "failed", "default_transaction_read_only is on"),
     (
-        facts(database=database(revision=Unread(said="the schema is at 0003, this version needs 0015"))),
+        facts(
+            database=database(
+                revision=Unread(said="the schema is at 0003, this version needs 0015: run `controlplane db upgrade`")
+            )
+        ),
         "schema",
         "failed",
         "the schema is at 0003",
     ),
     (
-        facts(database=database(revision=Unread(said="the schema 0099 is newer than this version knows (0015)"))),
+        facts(
+            database=database(
+                revision=Unread(
+                    said="the schema 0099 is newer than this version knows (0015): run a newer Controlplane"
+                )
+            )
+        ),
         "schema",
         "failed",
         "0099 is newer",

@@ -24,7 +24,8 @@ def cause(index: JobIndex, state: QueuedJobState, decision: Event, stream: str =
             named = decision.priority_class
             found += [catalog.at.get((_BY_PLURAL.get(named.kind, ""), named.name), 0), at.get("", 0)]
             found.append(at.get(decision.uid, 0))
-            found.append(index.runtimes.at.get(state.job.rests_on, 0) if state.job is not None else 0)
+            if state.job is not None:
+                found += [index.runtimes.at.get(state.job.rests_on, 0), index.state(state.job.sized_by).job_at]
         case events.JobStartDecided() | of_pods.PodStartDecided():
             uids = [uid for uid, one in state.workloads.items() if one.name == decision.workload]
             found += [at[uid] for uid in uids]

@@ -134,6 +134,9 @@ class JobContext(Protocol):
     catalog: Catalog
     unread: UnreadObjects
 
+    def sized(self, job: events.QueuedJobObserved) -> events.QueuedJobObserved:
+        """Return a job that runs with the sizes of the one that is made of it, where that has them."""
+
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return what a job belongs to."""
 

@@ -42,7 +42,7 @@ def decide(
         return step.plan
     pod_writes.strangers_told(step)
     if job is not None:
-        _present(step, job)
+        _present(step, context.sized(job))
     elif place is None or place.owner.deleting or not place.wanted:
         _orphaned(step)
     else:

@@ -95,7 +95,8 @@ class QueuedJobObserved(ObjectObserved):
     is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `refused`: by its own
     controller; `problem`: why no pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of
     what it has of an admission, of a kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is
-    read with that, `runtime` the body that it was read with last."""
+    read with that, `runtime` the body that it was read with last. `sized_by`: the stream of the job that is made of it and has the sizes
+    of its pod sets, which has the generation `sized_at`; 0 where they are its own."""
 
     kind: str
     generation: int = 0
@@ -123,6 +124,8 @@ class QueuedJobObserved(ObjectObserved):
     rests_on: str = ""
     unresolved: Json = {}
     runtime: str = ""
+    sized_by: str = ""
+    sized_at: int = 0
     body: str = ""
     kept: Kept = {}
 

@@ -87,6 +87,7 @@ class JobIndex:
         self._free: dict[tuple[str, str], events.JobWorkloadObserved] = {}
         self._below: dict[str, dict[str, None]] = {}
         self._bound: dict[tuple[str, str], dict[str, None]] = {}
+        self._sizes: dict[str, dict[str, None]] = {}
         self._dirty: dict[str, None] = {}
 
     # --- what is known -----------------------------------------------------------------------------------------------
@@ -175,6 +176,15 @@ class JobIndex:
     def manages(self, namespace: str) -> bool:
         """Whether jobs of a namespace are looked after that name no queue."""
         return self.namespaces.all_of(namespace)
+
+    def sized(self, job: events.QueuedJobObserved) -> events.QueuedJobObserved:
+        """Return a job that runs with the sizes of the one that is made of it, where that has them; as it is if none is there."""
+        made = self.state(job.sized_by).job if job.sized_by and not job.suspended else None
+        if made is None or made.owner is None or made.owner.uid != job.uid:
+            return job
+        sizes = {one.name: one.count for one in made.pod_sets}
+        pod_sets = [msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in job.pod_sets]
+        return msgspec.structs.replace(job, pod_sets=pod_sets, sized_at=made.generation)
 
     def ancestor(self, job: events.QueuedJobObserved) -> Ancestor:
         """Return the topmost job with a queue that a job belongs to (`FindAncestorJobManagedByKueue` in
@@ -273,6 +283,7 @@ class JobIndex:
         self._keep(stream, after)
         uids = {one.uid for one in (before.job, after.job) if one is not None}
         self._enqueue((stream, *(below for uid in uids for below in self._below.get(uid, ()))))
+        self._enqueue(self._sizes.get(stream, ()))
 
     def _keep(self, stream: str, state: QueuedJobState) -> None:
         """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their groups are
@@ -375,6 +386,8 @@ class JobIndex:
                 _put(self._below, one.owner.uid, stream, there=there)
             if one.prebuilt:
                 _put(self._bound, (one.namespace, one.prebuilt), stream, there=there)
+            if one.sized_by:
+                _put(self._sizes, one.sized_by, stream, there=there)
 
 
 def _put(table: dict[K, dict[str, None]], key: K, stream: str, *, there: bool) -> None:

@@ -32,7 +32,7 @@ from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
 from controlplane.controllers.jobframework.runtimes import STREAM, composed
 from controlplane.controllers.jobframework.set_events import QueuedSetGone
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
@@ -150,7 +150,7 @@ class JobObserver:
             suspended=adapter.suspended(obj),
             stopping=notes.get(STOPPING) == "true",
             started=bool(status.get("startTime")),
-            elastic=adapter.elastic and is_elastic(obj),
+            elastic=adapter.sliced and is_elastic(obj) and (adapter.elastic or adapter.managed_by(obj) != MANAGED_BY),
             active=adapter.active(status),
             refused=adapter.refused(status),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,
@@ -162,8 +162,18 @@ class JobObserver:
             unresolved = {"metadata": head, "spec": adapter.outlined(obj), "status": status}
             event = _replace(event, rests_on=runtime_key(runtime), unresolved=unresolved)
         else:
-            event = composed(event, adapter, obj)
+            event = self._sized(composed(event, adapter, obj), adapter, obj)
         return job_stream(kind.name, event.namespace, event.name), event, (body,)
+
+    def _sized(self, event: events.QueuedJobObserved, adapter: JobKind, obj: Json) -> events.QueuedJobObserved:
+        """Return an elastic job with the stream of the one that has its sizes, if that is another one."""
+        by = adapter.sized_by(obj) if event.elastic else None
+        if by is None:
+            return event
+        if by.kind not in self.adapters:
+            told = f"is made larger and smaller by its {by.kind.kind}, and jobs of the kind {by.kind.name} are not looked after"
+            return _replace(event, pod_sets=[], problem=event.problem or told)
+        return _replace(event, sized_by=job_stream(by.kind.name, by.namespace, by.name)) if by.name else event
 
     def _is_owned(self, owner: events.QueuedOwner | None) -> bool:
         """Whether an owner is of a kind that is looked after."""

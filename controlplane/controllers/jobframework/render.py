@@ -121,6 +121,8 @@ def _creation(
     spec = {**queue, **_priority(decision), **_spec(job, adapter, decision.roles, bodies)}
     if decision.of:
         spec["podSets"] = grown_pod_sets(body_in(bodies, decision.of), decision.pods, decision.slice)
+    elif decision.slice is not None:
+        spec["podSets"] = with_counts(spec, decision.pods)
     label = None if decision.members else (JOB_UID_LABEL, decision.job_uid)
     return Request("create", workload_place(place, decision), {"metadata": metadata, "spec": spec}, owner_label=label)
 

@@ -91,6 +91,8 @@ def creation(
 ) -> events.JobWorkloadCreationDecided:
     """Return the decision to create a job's Workload."""
     extra = str(job.generation) if job.elastic else ""
+    if job.sized_at:
+        extra += f"_{job.sized_at}"
     return events.JobWorkloadCreationDecided(
         name=name_of_workload(adapter_of(step, job).kind, job.name, job.uid, extra),
         job_uid=job.uid,

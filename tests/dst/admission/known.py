@@ -65,6 +65,12 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
         "",
         "a simulated Kueue looked after sets where there is none, and gave back quota by an apply, which left the admission",
     ),
+    (951153, "", "none of the product's: nobody replaced a pod that had ended, was back by a backup, and was evicted"),
+    (
+        951214,
+        "",
+        "none of the product's: nobody replaced a pod that was being deleted when it was all that was left of its group",
+    ),
 ]
 """The same of the tenth edition."""
 

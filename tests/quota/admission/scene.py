@@ -21,6 +21,7 @@ from controlplane.controllers.quota.devices.model import NO_MAPPINGS, DeviceRule
 from controlplane.controllers.quota.engine.resource_rules import AS_ASKED, ResourceRules
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.controllers.quota.topology.model import DEFAULT_RULES, PlacementRules
 from controlplane.kube import kinds
 from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
 from controlplane.kube.requests import timestamp
@@ -56,6 +57,7 @@ class Scene(SceneLog):
         explicit_status: bool = False,
         priority_boost: bool = False,
         preemption_gates: bool = False,
+        placement: PlacementRules = DEFAULT_RULES,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -66,6 +68,7 @@ class Scene(SceneLog):
             explicit_status=explicit_status,
             priority_boost=priority_boost,
             preemption_gates=preemption_gates,
+            placement=placement,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)

@@ -23,7 +23,8 @@ class PodSetFacts(Part):
     """Pods that are alike. `requests` are those of one pod, as `Amounts` count; `shape` is equal for templates that are
     scheduled alike. `resources` is what of the pod's spec its requests are made of, for the defaults of LimitRanges and
     RuntimeClasses: of each container `resources` and `restartPolicy`, `overhead`, `runtimeClassName`, the pod's own.
-    `topology`: its `topology_request` asks for a placement. `claims`: the entries of the pod's `resourceClaims`."""
+    `topology`: its `topology_request` asks for a placement. `claims`: the entries of the pod's `resourceClaims`. `node_terms` and
+    `preferred_node_terms`: what its node affinity requires and prefers."""
 
     name: str
     count: int
@@ -38,6 +39,7 @@ class PodSetFacts(Part):
     excess: list[str] = []
     resources: dict[str, Any] = {}
     claims: list[dict[str, Any]] = []
+    preferred_node_terms: list[dict[str, Any]] = []
 
 
 class Owner(Part):

@@ -92,9 +92,10 @@ def pod_defaults(ranges: Sequence[Json], classes: Mapping[str, Json]) -> PodDefa
 
 def _pod_set(facts: events.PodSetFacts, said: PodDefaults, at: int) -> model.PodSet:
     spec: Json = {"nodeSelector": facts.node_selector, "tolerations": facts.tolerations}
+    affinity: Json = {"preferredDuringSchedulingIgnoredDuringExecution": facts.preferred_node_terms}
     if facts.node_terms:
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": facts.node_terms}}
-        spec["affinity"] = {"nodeAffinity": required}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": facts.node_terms}
+    spec["affinity"] = {"nodeAffinity": affinity}
     found = model.PodSet(
         name=facts.name,
         count=facts.count,

@@ -17,6 +17,7 @@ from controlplane.controllers.quota.devices.model import CounterSource, DeviceMa
 from controlplane.controllers.quota.engine.resource_rules import ResourceRules, ResourceTransformation
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.controllers.quota.topology.model import PlacementRules
 from controlplane.custom_labels import CustomLabels
 from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.kube.quantities import NANO, nanos
@@ -43,6 +44,10 @@ def engine_settings(settings: Settings) -> EngineSettings:
         preemption_gates=settings.keeps_to_preemption_gates,
         priority_boost=settings.quota.priority_boost == "yes",
         explicit_status=settings.quota.unadmitted_workloads_explicit_status == "yes",
+        placement=PlacementRules(
+            balanced=settings.quota.topology.balanced_placement == "yes",
+            preferred_affinity=settings.quota.topology.preferred_node_affinity == "yes",
+        ),
     )
 
 

@@ -264,6 +264,7 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         excess=list(found.excess),
         resources=_asked(spec),
         claims=items(spec, "resourceClaims", f"{where}.template.spec"),
+        preferred_node_terms=list(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
     )
 
 

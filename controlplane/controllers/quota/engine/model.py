@@ -156,13 +156,15 @@ class WorkloadPriorityClass:
 @dataclass(frozen=True, slots=True)
 class NodeConstraints:
     """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations. `node_terms`: the terms
-    as nodes are asked, by fields too and without the empty ones; None where no affinity is required.
+    as nodes are asked, by fields too and without the empty ones; None where no affinity is required. `preferred`: the weighted
+    terms of its preferred node affinity.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[NodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] | None = None
+    preferred: tuple[tuple[int, NodeTerm], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from controlplane.kube.fields import BadValue, items, number, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults
 from controlplane.kube.pod_requests import ADMITTED, amounts, effective
-from controlplane.kube.selectors import node_term, node_terms
+from controlplane.kube.selectors import node_term, node_terms, preferred_terms
 from controlplane.kube.slices import replacement_for
 from controlplane.kube.tolerations import tolerations
 from controlplane.kube.workload_owners import is_of_single_pod
@@ -165,6 +165,7 @@ def node_constraints(spec: Json) -> model.NodeConstraints:
             for at, term in enumerate(listed)
         ),
         node_terms=None if required is None else node_terms(listed),
+        preferred=preferred_terms(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
         tolerations=tolerations(spec.get("tolerations")),
     )
 

@@ -9,6 +9,7 @@ from controlplane.controllers.quota.engine.fair_preemption import STRATEGIES
 from controlplane.controllers.quota.engine.model import LONGEST_RUN
 from controlplane.controllers.quota.engine.resource_rules import AS_ASKED, ResourceRules
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
+from controlplane.controllers.quota.topology.model import DEFAULT_RULES, PlacementRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class EngineSettings:
     for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts. `devices`: as what devices
     count. `priority_boost`: the annotation counts that is added to the priority of a Workload. `preemption_gates`: who has one that
     is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption. `explicit_status`: who waits is told so before it was
-    tried, which the engine itself leaves to others."""
+    tried, which the engine itself leaves to others. `placement`: how pods are placed in topologies."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
@@ -37,3 +38,4 @@ class EngineSettings:
     explicit_status: bool = False
     priority_boost: bool = False
     preemption_gates: bool = False
+    placement: PlacementRules = DEFAULT_RULES

@@ -21,7 +21,7 @@ from controlplane.controllers.quota.engine.model import (
 from controlplane.controllers.quota.engine.slices import Replacements
 from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
 from controlplane.controllers.quota.topology.fleet import TopologyFleet
-from controlplane.controllers.quota.topology.model import Node, Topology
+from controlplane.controllers.quota.topology.model import DEFAULT_RULES, Node, PlacementRules, Topology
 
 MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 
@@ -60,14 +60,14 @@ class _CohortNode:
 class QuotaSnapshot:
     """What decisions are made on. `namespaces`: the labels of each; `topology`: the nodes, and where workloads are placed."""
 
-    def __init__(self) -> None:
+    def __init__(self, placement: PlacementRules = DEFAULT_RULES) -> None:
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.local_queues: dict[str, LocalQueue] = {}
         self.queues: dict[str, QueueNode] = {}
         self.workloads: dict[str, Info] = {}
-        self.topology = TopologyFleet()
+        self.topology = TopologyFleet(placement)
         self._cohorts: dict[str, _CohortNode] = {}
         self._cyclic: set[str] = set()
         self._orphans: dict[str, dict[str, Info]] = {}

@@ -41,7 +41,7 @@ class State(NodeChanges, PastUsage):
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         self.settings = settings or EngineSettings()
-        self.snapshot = QuotaSnapshot()
+        self.snapshot = QuotaSnapshot(self.settings.placement)
         self.queues = PendingQueues()
         self.cycle = 0
         self._changes = 0
@@ -69,7 +69,7 @@ class State(NodeChanges, PastUsage):
         self.history.give({queue: rest.pop((what, queue)) for what, queue in list(rest) if what == _USAGE})
         tries = {key: rest.pop((what, key)) for what, key in list(rest) if what == _SECOND_PASS}
         self.second_pass = SecondPass(tries)
-        self.snapshot, self.queues = QuotaSnapshot(), PendingQueues()
+        self.snapshot, self.queues = QuotaSnapshot(self.settings.placement), PendingQueues()
         restore(rest, self.snapshot, self.queues)
         self.measure_by(None)
         self._released_in = {

@@ -6,14 +6,16 @@ fillInCounts)."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import Requests, sub
+from controlplane.controllers.quota.engine.model import NodeConstraints
 from controlplane.controllers.quota.topology.fleet import MOST, TopologyFlavor, fit_in, with_itself
 from controlplane.controllers.quota.topology.matching import Exclusions
 from controlplane.controllers.quota.topology.model import Values
-from controlplane.controllers.quota.topology.requests import Levels, PlacementRequest
+from controlplane.controllers.quota.topology.requests import Levels, PlacementRequest, Refusal
 from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 Assumed = dict[Values, Requests]
@@ -30,9 +32,9 @@ class Situation:
     within: Values = ()
 
 
-class Counts:
+class DomainCounts:
     """Numbers by the domains' `index`. `with_leader`: how many others fit where a leader is placed too; `leaders`: whether one
-    fits."""
+    fits; `preference`: the weight of the preferred affinity of all their nodes, zero where it does not count."""
 
     def __init__(self, tree: TopologyTree) -> None:
         size = len(tree.domains)
@@ -41,6 +43,23 @@ class Counts:
         self.pods_with_leader = [0] * size
         self.slices_with_leader = [0] * size
         self.leaders = [0] * size
+        self.preference = [0] * size
+
+    def copied(self) -> DomainCounts:
+        """Return the same, to be changed without this one."""
+        found = copy.copy(self)
+        vars(found).update({name: list(numbers) for name, numbers in vars(self).items()})
+        return found
+
+    @property
+    def of_pods(self) -> tuple[list[int], ...]:
+        """What fits without a leader."""
+        return self.pods, self.slices
+
+    @property
+    def of_leaders(self) -> tuple[list[int], ...]:
+        """What fits with a leader, and whether one does."""
+        return self.pods_with_leader, self.slices_with_leader, self.leaders
 
 
 def counted(
@@ -49,15 +68,17 @@ def counted(
     leader: PlacementRequest | None,
     levels: Levels,
     situation: Situation,
-) -> tuple[Counts, Exclusions]:
+) -> tuple[DomainCounts, Exclusions]:
     """Return what fits in each domain, and why nodes are left out."""
     tree = flavor.tree
-    matched, left_out = flavor.matching.of(tree, workers.pod_set.nodes, workers.updates)
+    matched, left_out, weights = flavor.matching.of(tree, workers.pod_set.nodes, workers.updates)
     excluded = Exclusions(left_out.nodes, left_out.reasons.copy())
-    found, within = Counts(tree), situation.within
+    found, within = DomainCounts(tree), situation.within
     pod = with_itself(workers.pod_set.pod_on_node)
     leader_pod = with_itself(leader.pod_set.pod_on_node) if leader is not None else None
     remaining = flavor.free if situation.empty else flavor.left
+    if flavor.fleet.rules.preferred_affinity:
+        _prefer(tree, found, workers.pod_set.nodes, weights)
     for leaf in matched:
         if within and leaf.values[: len(within)] != within:
             excluded.reasons["topologyDomain"] += 1
@@ -78,6 +99,17 @@ def counted(
     return found, excluded
 
 
+def _prefer(tree: TopologyTree, found: DomainCounts, wanted: NodeConstraints, weights: Mapping[int, int]) -> None:
+    wrong = [term.error for _, term in wanted.preferred if term.error]
+    if wrong:
+        raise Refusal(f"invalid preferred node affinity terms, reason: {wrong[0]}")
+    for leaf in tree.leaves if weights else ():
+        domain: Domain | None = leaf
+        while domain is not None:
+            found.preference[domain.index] += weights.get(leaf.index, 0)
+            domain = domain.parent
+
+
 def _without(left: Requests, used: Mapping[str, int]) -> Requests:
     found = dict(left)
     for name, amount in used.items():
@@ -90,7 +122,7 @@ def _limiting(pod: Mapping[str, int], left: Mapping[str, int]) -> str:
     return min(name for name, amount in pod.items() if amount and left.get(name, 0) // amount <= 0)
 
 
-def _sum_up(tree: TopologyTree, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+def _sum_up(tree: TopologyTree, found: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     lowest = len(tree.levels) - 1
     if levels.of_slices == lowest:
         size = levels.slice_size
@@ -98,10 +130,10 @@ def _sum_up(tree: TopologyTree, found: Counts, levels: Levels, *, with_leader: b
         found.slices_with_leader = [pods // size for pods in found.pods_with_leader]
     for level in range(lowest - 1, -1, -1):
         for domain in tree.at_level[level].values():
-            _sum_children(domain, found, levels, with_leader=with_leader)
+            sum_children(domain, found, levels, with_leader=with_leader)
 
 
-def _sum_children(domain: Domain, found: Counts, levels: Levels, *, with_leader: bool) -> None:
+def sum_children(domain: Domain, found: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     """Sum up what fits in the children of a domain. A leader takes its place where that costs the fewest others."""
     pods = slices = leaders = 0
     pods_less = slices_less = MOST

@@ -2,13 +2,14 @@
 
 In: what fits in each domain, and how many pods or slices. Out: the domains that are used, with their counts cut down to what
 they get. Where pods are unconstrained, the domains with the least room come first; otherwise those with the most, and the last
-one is the smallest that does (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go, keps/2724-topology-aware-scheduling)."""
+one is the smallest that does. What preferred affinity names comes before all of that (kubernetes-sigs/kueue
+pkg/cache/scheduler/tas_flavor_snapshot.go, keps/2724-topology-aware-scheduling)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.controllers.quota.topology.counts import Counts
+from controlplane.controllers.quota.topology.counts import DomainCounts
 from controlplane.controllers.quota.topology.fleet import MOST
 from controlplane.controllers.quota.topology.tree import Domain
 
@@ -16,7 +17,7 @@ from controlplane.controllers.quota.topology.tree import Domain
 class Distribution:
     """See the module. `least_first`: whether the domains with the least room come first."""
 
-    def __init__(self, counts: Counts, *, least_first: bool) -> None:
+    def __init__(self, counts: DomainCounts, *, least_first: bool) -> None:
         self.counts = counts
         self.least_first = least_first
         self._sign = 1 if least_first else -1
@@ -24,21 +25,29 @@ class Distribution:
     def sorted(self, domains: Iterable[Domain]) -> list[Domain]:
         """Return domains in the order in which they are filled."""
         slices, pods, sign = self.counts.slices, self.counts.pods, self._sign
-        return sorted(domains, key=lambda one: (sign * slices[one.index], pods[one.index], one.rank))
+        preferred = self.counts.preference
+        return sorted(
+            domains, key=lambda one: (-preferred[one.index], sign * slices[one.index], pods[one.index], one.rank)
+        )
 
     def sorted_for_leader(self, domains: Iterable[Domain]) -> list[Domain]:
         """Return domains in the order in which they are filled if one of them has to take a leader."""
         of, sign = self.counts, self._sign
-        slices, pods, leaders = of.slices_with_leader, of.pods_with_leader, of.leaders
-        return sorted(
-            domains, key=lambda one: (-leaders[one.index], sign * slices[one.index], pods[one.index], one.rank)
-        )
+        slices, pods, leaders, preferred = of.slices_with_leader, of.pods_with_leader, of.leaders, of.preference
+
+        def order(one: Domain) -> tuple[int, ...]:
+            at = one.index
+            return -leaders[at], -preferred[at], sign * slices[at], pods[at], one.rank
+
+        return sorted(domains, key=order)
 
     def best_fit(self, domains: Sequence[Domain], needed: int, leaders: int, *, slices: bool = True) -> Domain:
-        """Return the domain with the least room that is enough, the first one if none is."""
-        fits = self._room(slices=slices, led=leaders > 0)
+        """Return the domain with the least room that is enough, of those that are preferred like the first one; that if none is."""
+        fits, preferred = self._room(slices=slices, led=leaders > 0), self.counts.preference
         best, least = domains[0], MOST
         for domain in domains:
+            if preferred[domain.index] != preferred[domains[0].index]:
+                break
             if needed <= fits[domain.index] < least and self.counts.leaders[domain.index] >= leaders:
                 best, least = domain, fits[domain.index]
         return best

@@ -13,7 +13,14 @@ from controlplane.controllers.quota.engine.amounts import Requests, add, clamped
 from controlplane.controllers.quota.engine.model import PODS, ResourceFlavor
 from controlplane.controllers.quota.engine.tree import Journal
 from controlplane.controllers.quota.topology.matching import Matching
-from controlplane.controllers.quota.topology.model import Node, Placed, Topology, Values
+from controlplane.controllers.quota.topology.model import (
+    DEFAULT_RULES,
+    Node,
+    Placed,
+    PlacementRules,
+    Topology,
+    Values,
+)
 from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
 
 _Place = tuple[str, Values]
@@ -99,9 +106,10 @@ class TopologyFlavor:
 
 class TopologyFleet:
     """See the module. `usage`: what workloads use, as decisions see it while they try; `used_by_pods`: what pods use of nodes that
-    no workload's topology assignment has placed there."""
+    no workload's topology assignment has placed there; `rules`: how places are chosen."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: PlacementRules = DEFAULT_RULES) -> None:
+        self.rules = rules
         self.topologies: dict[str, Topology] = {}
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, tuple[str, Requests]] = {}
@@ -113,7 +121,7 @@ class TopologyFleet:
 
     def copied(self) -> TopologyFleet:
         """Return another fleet that is the same, to be changed without this one."""
-        found = TopologyFleet()
+        found = TopologyFleet(self.rules)
         found.topologies, found.nodes, found.pods = dict(self.topologies), dict(self.nodes), dict(self.pods)
         found.used_by_pods = {node: dict(used) for node, used in self.used_by_pods.items()}
         found.usage, found._placed, found._specs = dict(self.usage), dict(self._placed), dict(self._specs)

@@ -7,7 +7,7 @@ where leaves are nodes are they asked: taints that no toleration covers, labels,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.controllers.quota.engine.flavor_match import tolerated_by_number
@@ -33,7 +33,8 @@ class Exclusions:
         return f". Total nodes: {self.nodes}; excluded: {listed}"
 
 
-Matched = tuple[Sequence[Domain], Exclusions]
+Matched = tuple[Sequence[Domain], Exclusions, Mapping[int, int]]
+"""The leaves that match, what was left out, and the weights that nodes have by preferred affinity, by the leaves' `index`."""
 
 
 class Conflict(ValueError):  # noqa: N818 - it says what is wrong with the user's objects
@@ -48,10 +49,10 @@ class Matching:
         self._known: dict[tuple[NodeConstraints, tuple[PodSetUpdate, ...]], Matched] = {}
 
     def of(self, tree: TopologyTree, wanted: NodeConstraints, updates: tuple[PodSetUpdate, ...]) -> Matched:
-        """Return the leaves that match, and what was left out; `Conflict` if an update contradicts the pod set."""
+        """Return the leaves that match, what was left out, and preferences; `Conflict` if an update contradicts the pod set."""
         selector, tolerated = merged(wanted, updates)
         if not tree.of_nodes:
-            return tree.leaves, Exclusions(len(tree.leaves))
+            return tree.leaves, Exclusions(len(tree.leaves)), {}
         key = (wanted, updates)
         found = self._known.get(key)
         if found is None:
@@ -91,7 +92,16 @@ def _matched(
             left_out.reasons["affinity"] += 1
         else:
             found.append(leaf)
-    return found, left_out
+    return found, left_out, _weights(found, wanted) if wanted.preferred else {}
+
+
+def _weights(leaves: Iterable[Domain], wanted: NodeConstraints) -> dict[int, int]:
+    """Return the sum of the weights of the preferred terms that each node matches."""
+    found = {}
+    for leaf in leaves:
+        node = leaf.nodes[0]
+        found[leaf.index] = sum(weight for weight, term in wanted.preferred if term.matches(node.labels, node.name))
+    return found
 
 
 def _spelled(taint: Taint) -> str:

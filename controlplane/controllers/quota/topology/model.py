@@ -20,6 +20,19 @@ Values = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementRules:
+    """What of Kueue's alpha gates holds. `balanced`: pods with a preferred level are spread evenly over as few domains as can be
+    (`TASBalancedPlacement`). `preferred_affinity`: domains with nodes that the preferred node affinity of pods names come before
+    others (`TASRespectNodeAffinityPreferred`)."""
+
+    balanced: bool = False
+    preferred_affinity: bool = False
+
+
+DEFAULT_RULES = PlacementRules()
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """A Topology's spec: the keys of node labels, from the broadest level to the narrowest."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controlplane.controllers.quota.topology.balanced import PlacementSize, balanced
 from controlplane.controllers.quota.topology.counts import Situation, counted
 from controlplane.controllers.quota.topology.distribution import Distribution
 from controlplane.controllers.quota.topology.fleet import TopologyFlavor
@@ -47,9 +48,10 @@ class _Placement:
 
     def run(self) -> Placements:
         size, of_slices, lowest = self.levels.slice_size, self.levels.of_slices, len(self.tree.levels) - 1
-        level, domains = self._level_that_fits(self.levels.requested)
+        even = self._balanced()
+        level, domains = even or self._level_that_fits(self.levels.requested)
         domains = self._cut_down(domains, self.workers.count, self.leaders, size, slices=True)
-        while level < min(lowest, of_slices):
+        while level < min(lowest, of_slices) and even is None:
             lower = self.distribution.sorted(child for domain in domains for child in domain.children)
             domains = self._cut_down(lower, self.workers.count, self.leaders, size, slices=True)
             level += 1
@@ -58,6 +60,18 @@ class _Placement:
             domains = [found for domain in domains for found in self._within(domain, unit)]
             level += 1
         return self._assignments(domains)
+
+    def _balanced(self) -> tuple[int, list[Domain]] | None:
+        """Return a level, and domains of it over which the pods are spread evenly; None if that is not asked for, or cannot be."""
+        if self.required or self.unconstrained or not self.flavor.fleet.rules.balanced:
+            return None
+        wanted = PlacementSize(self.workers.count // self.levels.slice_size, self.leaders)
+        found = balanced(self.tree, self.counts, self.levels, wanted)
+        if found is None:
+            return None
+        self.counts = found.counts
+        self.distribution = Distribution(self.counts, least_first=False)
+        return found.level, found.domains
 
     def _cut_down(self, domains: list[Domain], count: int, leaders: int, size: int, *, slices: bool) -> list[Domain]:
         return self.distribution.cut_down(domains, count, leaders, size, slices=slices)
@@ -101,6 +115,9 @@ class _Placement:
         if self._has_room(top, slices):
             return level, [top]
         if self.required:
+            for at, domain in enumerate(domains):
+                if self._has_room(domain, slices):
+                    return level, [self.distribution.best_fit(domains[at:], slices, self.leaders)]
             raise self._refusal(level, self.counts.slices[top.index], slices)
         if level > 0 and not self.unconstrained:
             return self._level_that_fits(level - 1)

@@ -177,14 +177,16 @@ def _again(scene: ActorContext, name: str) -> None:
         key=lambda one: one.name,
     )
     failed = {one.name for one in there if (one.obj.get("status") or {}).get("phase") == "Failed"}
-    other = next((one.name for one in there if one.name not in failed or _is_final(one.obj)), "")
-    if not other:
+    other = next((one for one in there if one.name not in failed or _is_final(one.obj)), None)
+    if other is None:
         create_job(scene, PODS, scene.pods[name])
         return
     del scene.submitted[name]
     pod = scene.pods.pop(name)
-    if other not in failed:
-        scene.pods[other], scene.submitted[other] = pod, PODS
+    if other.name not in failed:
+        scene.pods[other.name], scene.submitted[other.name] = pod, PODS
+        if "deletionTimestamp" in other.obj["metadata"]:
+            scene.after(_AGAIN, _in_its_place, scene, other.name)
 
 
 def _is_final(pod: Json) -> bool:
@@ -193,7 +195,13 @@ def _is_final(pod: Json) -> bool:
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
-    """Have those pods of groups made again that a backup lacks, while it has others of the group."""
+    """Have those pods of groups made again that a backup lacks, while it has others of the group; one that had ended and is back
+    has somebody who makes it again too.
+    """
+    places = {name.partition("-try-")[0] for name in scene.pods}
+    for name in sorted(there):
+        if "-pod-" in name and name in scene.made and name.partition("-try-")[0] not in places:
+            scene.pods[name], scene.submitted[name] = scene.made[name], PODS
     for name in scene.pods:
         group, in_one, _ = name.rpartition("-pod-")
         if in_one and name not in there and any(is_of(group, other) for other in there):
