@@ -332,22 +332,20 @@ def restores(events: Iterable[Recorded], stream: str) -> Iterator[tuple[Recorded
     last observation that says so: what the lists after a restore show otherwise is recorded before Workloads count as listed."""
     restore: Recorded | None = None
     shown: Recorded | None = None
-    for recorded in events:
+    for recorded in (e for e in events if e.stream in (stream, cluster_stream(MANAGEMENT))):
         event = recorded.event
-        if recorded.stream == cluster_stream(MANAGEMENT) and isinstance(event, ClusterRestored):
+        if isinstance(event, ClusterRestored):
             restore = restore or recorded
-        elif (
-            recorded.stream == cluster_stream(MANAGEMENT)
-            and isinstance(event, KindSynced)
-            and event.kind == WORKLOADS.name
-        ):
-            if restore is not None and shown is not None:
-                yield restore, shown
-            restore = shown = None
-        elif restore is not None and recorded.stream == stream and isinstance(event, WorkloadObserved | WorkloadGone):
+        elif restore is not None and isinstance(event, WorkloadObserved | WorkloadGone):
             shown = recorded
-    if restore is not None and shown is not None:
-        yield restore, shown
+        elif isinstance(event, KindSynced) and event.kind == WORKLOADS.name:
+            yield from _pair(restore, shown)
+            restore = shown = None
+    yield from _pair(restore, shown)
+
+
+def _pair(restore: Recorded | None, shown: Recorded | None) -> list[tuple[Recorded, Recorded]]:
+    return [(restore, shown)] if restore is not None and shown is not None else []
 
 
 def restored(case: Case) -> tuple[Recorded, Recorded] | None:
