@@ -68,56 +68,40 @@ WHERE s.log = %(log)s
     OR (s.stream >= 'admission/resourceslice/' AND s.stream < 'admission/resourceslice0'))
 ORDER BY n.position"""
 _SAMPLES: LiteralString = """
-SELECT e.position, e.position AS place FROM audit.streams s
+SELECT e.position FROM audit.streams s
 JOIN audit.events e ON e.log = s.log AND e.stream = s.stream
 WHERE s.log = %(log)s AND s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0'
   AND e.type = 'LocalQueueUsageSampled' AND e.position <= %(until)s"""
 
-# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. Of one that
-# waits, what was seen before the decision and what was seen after it are alike but for what the decision had written (`told`): the newest
-# stands in the place of both. OFFSET 0: else the whole log is read, to be joined.
+# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. OFFSET 0:
+# else the whole log is read, to be joined.
 _WORKLOADS: LiteralString = """
-SELECT p.position, p.place FROM audit.streams s
+SELECT p.position FROM audit.streams s
 CROSS JOIN LATERAL (
-    SELECT e.type, e.reason, e.version FROM audit.events e
+    SELECT e.type, e.reason FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s ORDER BY e.version DESC LIMIT 1
 ) l
 CROSS JOIN LATERAL (
-    SELECT e.position, e.type, e.data, e.version FROM audit.events e
+    SELECT e.position, e.type, e.data FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
       AND e.type IN ('AdmissionWorkloadObserved', 'AdmissionWorkloadGone')
     ORDER BY e.version DESC LIMIT 1
 ) w
 LEFT JOIN LATERAL (
-    SELECT e.position, e.type, e.version FROM audit.events e
+    SELECT e.position FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
       AND e.type IN ('WorkloadInadmissible', 'QuotaReservationDecided')
     ORDER BY e.version DESC LIMIT 1
 ) d ON true
 LEFT JOIN LATERAL (
-    SELECT e.position, e.version, e.data FROM audit.events e
+    SELECT e.position FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position < d.position AND e.type = 'AdmissionWorkloadObserved'
     ORDER BY e.version DESC LIMIT 1
 ) o ON w.position > d.position
 CROSS JOIN LATERAL (
-    SELECT s.stream <> %(asked)s AND d.type = 'WorkloadInadmissible' AND l.version = w.version
-           AND d.version = o.version + 1 AND w.version = o.version + 2
-           AND o.data - '{status,resource_version}'::text[] = w.data - '{status,resource_version}'::text[]
-           AND coalesce(o.data -> 'status', '{}') - '{conditions,resourceRequests}'::text[]
-               = coalesce(w.data -> 'status', '{}') - '{conditions,resourceRequests}'::text[]
-           AND jsonb_path_query_array(o.data, '$.status.conditions[*] ? (@.type != "QuotaReserved" && @.type != "Admitted")')
-               = jsonb_path_query_array(w.data, '$.status.conditions[*] ? (@.type != "QuotaReserved" && @.type != "Admitted")')
-           AND NOT (jsonb_path_query_array(o.data, '$.status.conditions[*]')
-                    || jsonb_path_query_array(w.data, '$.status.conditions[*]'))
-               @? '$[*] ? ((@.type == "QuotaReserved" || @.type == "Admitted") && (@.status == "True" || @.reason == "OnHold"))'
-           AS told
-    OFFSET 0
-) x
-CROSS JOIN LATERAL (
-    SELECT e.position, CASE WHEN x.told AND e.position = w.position THEN o.position ELSE e.position END AS place
-    FROM audit.events e
+    SELECT e.position FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
-      AND e.position >= coalesce(o.position, w.position) AND (x.told IS NOT TRUE OR e.position <> o.position)
+      AND e.position >= coalesce(o.position, w.position)
     OFFSET 0
 ) p
 WHERE s.log = %(log)s AND s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0'
@@ -138,8 +122,7 @@ def load(reader: LogReader, settings: EngineSettings, namespace: str, name: str)
     index = _folded(settings, objects)
     local = index.engine.queues.local.get(f"{namespace}/{seen.event.queue}")
     queues = _of_the_tree(index, local.cluster_queue if local is not None else "")
-    queues = queues or [f"{namespace}/{seen.event.queue}"]
-    return _whole(reader, settings, objects, index, queues, seen.stream)
+    return _whole(reader, settings, objects, index, queues or [f"{namespace}/{seen.event.queue}"])
 
 
 def load_queue(reader: LogReader, settings: EngineSettings, name: str) -> AdmissionIndex | None:
@@ -160,26 +143,19 @@ def _objects(reader: LogReader) -> list[Recorded]:
 
 
 def _whole(
-    reader: LogReader,
-    settings: EngineSettings,
-    objects: list[Recorded],
-    index: AdmissionIndex,
-    queues: Sequence[str],
-    asked: str = "",
+    reader: LogReader, settings: EngineSettings, objects: list[Recorded], index: AdmissionIndex, queues: Sequence[str]
 ) -> AdmissionIndex:
-    """Return the fold of objects, of who has quota, and of who waits in some LocalQueues. `asked` is the stream of the Workload
-    that the question is about: of that one everything counts."""
+    """Return the fold of objects, of who has quota, and of who waits in some LocalQueues."""
     until = _until(reader)
     if index.needs:
         objects = [*objects, *_read(reader, [row["position"] for row in reader.rows(_NODES, until=until)])]
     if settings.devices.mode == COUNT:
         objects = [*objects, *_read(reader, [row["position"] for row in reader.rows(_DEVICES, until=until)])]
-    found = reader.rows(_WORKLOADS, until=until, queues=list(queues), asked=asked)
+    positions = [row["position"] for row in reader.rows(_WORKLOADS, until=until, queues=list(queues))]
     if settings.admission_fair_sharing is not None:
-        found += reader.rows(_SAMPLES, until=until)
-    places = sorted((row["place"], row["position"]) for row in found)
+        positions += [row["position"] for row in reader.rows(_SAMPLES, until=until)]
     with without_collector():
-        return _folded(settings, [*objects, *_read(reader, [position for _, position in places])])
+        return _folded(settings, [*objects, *_read(reader, sorted(positions))])
 
 
 def _read(reader: LogReader, positions: Sequence[int]) -> list[Recorded]:
