@@ -37,9 +37,8 @@ def changes(name: str, facets: Facets[T], before: T | None, after: T | None, pos
         return {}
     if before is None or after is None:
         one = before if before is not None else after
-        return {
-            _named(name, facet): position for facet, of in facets.items() if one is not None and of(one) is not None
-        }
+        assert one is not None, "both are None, which is the same"
+        return {_named(name, facet): position for facet, of in facets.items() if of(one) is not None}
     return {_named(name, facet): position for facet, of in facets.items() if of(before) != of(after)}
 
 

@@ -37,6 +37,8 @@ class ContextFacets:
         """Take one more event; the connections and jobs are as they are after it."""
         stream, at = recorded.stream, recorded.position
         kind, _, name = stream.partition("/")
+        if kind == "workload":
+            return
         if kind == "job":
             self._fold_job(stream, jobs.get(stream), at)
         elif kind == "cluster":
