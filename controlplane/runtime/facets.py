@@ -108,8 +108,13 @@ def cause_of(table: Table, decision: object, positions: FacetPositions, words: W
 
     `words` are what stands for a word in braces in the table's keys, such as the cluster that a decision is about.
     """
+    return newest(positions, names_of(table, decision, words))
+
+
+def names_of(table: Table, decision: object, words: Words) -> list[str]:
+    """Return the names of the positions that a decision rests on by its table."""
     keys = row_of(table, type(decision), str(getattr(decision, "reason", "")))
-    return newest(positions, (name for key in keys for name in _spelled(key, words)))
+    return [name for key in keys for name in _spelled(key, words)]
 
 
 def causes_of(

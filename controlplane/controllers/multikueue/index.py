@@ -5,7 +5,7 @@ about. A replay builds the same."""
 
 from __future__ import annotations
 
-from collections import ChainMap, deque
+from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -28,7 +28,7 @@ from controlplane.controllers.connectivity.watched import Watched
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.condition_writes import Slots
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
-from controlplane.controllers.multikueue.context_facets import ContextFacets
+from controlplane.controllers.multikueue.context_facets import Around, ContextFacets
 from controlplane.controllers.multikueue.core_writes import CoreWrites
 from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
@@ -177,7 +177,7 @@ class WorkloadIndex(SharedJobs):
             return self.history.queues.seen(cluster, kind)
         return super()._existing(cluster, kind)
 
-    def positions(self, state: WorkloadState) -> ChainMap[str, int]:
+    def positions(self, state: WorkloadState) -> Around:
         """Return where in the log what is around a Workload came to be as it is."""
         local, route = state.local, self.route(state.local) if state.local is not None else None
         check = self.checks.get(route.check) if route is not None else None
