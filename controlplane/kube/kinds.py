@@ -143,6 +143,7 @@ PODS_OF_SLICES = Kind("", "v1", "Pod", "pods", view="slices")
 
 
 _LARGEST_VERSION = (1 << 63) - 1  # of etcd, and of the log's column
+_DIGITS = len(str(_LARGEST_VERSION))
 
 
 def meta(obj: Mapping[str, Any]) -> Json:
@@ -166,7 +167,7 @@ def version_number(version: str) -> int | None:
     """Return a resourceVersion as a number, as etcd counts; None for what is none. Nothing else may be compared by
     size.
     """
-    if not (version.isascii() and version.isdigit() and len(version) <= len(str(_LARGEST_VERSION))):
+    if not (version.isascii() and version.isdigit() and len(version) <= _DIGITS):
         return None
     number = int(version)
     return number if number <= _LARGEST_VERSION else None

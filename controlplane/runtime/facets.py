@@ -37,9 +37,8 @@ def changes(name: str, facets: Facets[T], before: T | None, after: T | None, pos
         return {}
     if before is None or after is None:
         one = before if before is not None else after
-        return {
-            _named(name, facet): position for facet, of in facets.items() if one is not None and of(one) is not None
-        }
+        assert one is not None, "both are None, which is the same"
+        return {_named(name, facet): position for facet, of in facets.items() if of(one) is not None}
     return {_named(name, facet): position for facet, of in facets.items() if of(before) != of(after)}
 
 
@@ -109,8 +108,13 @@ def cause_of(table: Table, decision: object, positions: FacetPositions, words: W
 
     `words` are what stands for a word in braces in the table's keys, such as the cluster that a decision is about.
     """
+    return newest(positions, names_of(table, decision, words))
+
+
+def names_of(table: Table, decision: object, words: Words) -> list[str]:
+    """Return the names of the positions that a decision rests on by its table."""
     keys = row_of(table, type(decision), str(getattr(decision, "reason", "")))
-    return newest(positions, (name for key in keys for name in _spelled(key, words)))
+    return [name for key in keys for name in _spelled(key, words)]
 
 
 def causes_of(

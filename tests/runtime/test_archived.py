@@ -70,7 +70,7 @@ def asked(stage: Stage, *arguments: str) -> Result:
 def archived(stage: Stage, folder: Path) -> dict[str, Any]:
     said = asked(stage, "log", "archive", "--to", str(folder), "--drop", "-o", "json")
     assert said.exit_code == 0, said.output
-    found: dict[str, Any] = json.loads(said.output)
+    found: dict[str, Any] = json.loads(said.stdout)
     return found
 
 
@@ -142,13 +142,13 @@ async def test_what_is_left_is_answered_as_before(stage: Stage, tmp_path: Path) 
         for (stream,) in stage.run("SELECT stream FROM audit.streams WHERE kind = 'workload' AND namespace <> ''")
     ]
     said = {
-        (verb, name): asked(stage, verb, name, "-o", "json").output for verb in ("why", "timeline") for name in kept
+        (verb, name): asked(stage, verb, name, "-o", "json").stdout for verb in ("why", "timeline") for name in kept
     }
     archived(stage, tmp_path)
     left = {stream.removeprefix("workload/") for stream in gone(stage)}
     for (verb, name), before in said.items():
         if name not in left:
-            assert asked(stage, verb, name, "-o", "json").output == before, (verb, name)
+            assert asked(stage, verb, name, "-o", "json").stdout == before, (verb, name)
     for view, rows in there.items():
         now = stage.run(f"SELECT * FROM audit.{view} ORDER BY 1, 2, 3")
         assert [row for row in rows if row not in now] == [], view

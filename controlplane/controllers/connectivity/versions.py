@@ -24,9 +24,18 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.kube.kinds import version_number
 from controlplane.log.event import Event, Recorded, Unknown
+from controlplane.values import ByClass
 
 # Enough for the time between a backup and its restore, and a few megabytes for each cluster.
 _REMEMBERED = 20_000
+
+
+_OF_CONNECTIONS = ByClass(
+    dict.fromkeys(
+        (KindSynced, ClusterRestored, LogRebound, ClusterDisconnected, ClusterConnected, ClusterIdentified), True
+    ),
+    other=False,
+)
 
 
 class ShownVersion(msgspec.Struct, frozen=True):
@@ -82,7 +91,12 @@ class ResourceVersionTracker:
             self._note(recorded, shown.kind, shown.resource_version)
             if shown.gone:
                 self._buried(cluster, shown.gone)
-        elif isinstance(event, KindSynced):
+        elif _OF_CONNECTIONS[type(event)]:
+            self._fold_connection(recorded)
+
+    def _fold_connection(self, recorded: Recorded) -> None:
+        event, cluster = recorded.event, recorded.cluster
+        if isinstance(event, KindSynced):
             self._note(recorded, event.kind, event.resource_version)
             self._listed.setdefault(cluster, set()).add(event.kind)
         elif isinstance(event, (ClusterRestored, LogRebound)) or (

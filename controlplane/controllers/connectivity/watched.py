@@ -17,9 +17,12 @@ from controlplane.controllers.connectivity.events import (
 )
 from controlplane.controllers.connectivity.state import resumed
 from controlplane.log.event import Recorded
+from controlplane.values import ByClass
 
 BESIDE = (ClusterForgotten, MassOutageAccepted, LogRebound, LeadRequested)
 """What an operator, or a process that follows, records, whether a process leads or not."""
+# Whether an event is a start; None if it does not say that a process leads.
+_SAYS: ByClass[bool | None] = ByClass({ServiceStarted: True, **dict.fromkeys(BESIDE)}, other=False)
 
 
 class Watched:
@@ -31,12 +34,11 @@ class Watched:
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
-        event = recorded.event
-        if isinstance(event, BESIDE):
+        if _SAYS[type(recorded.event)] is None:
             return
         self._heard = recorded.recorded_at
         self.since = self.since or recorded.recorded_at
-        if isinstance(event, ServiceStarted):
+        if _SAYS[type(recorded.event)]:
             self.since = resumed(self.since, recorded)
 
     def until(self, heartbeat: datetime | None) -> datetime | None:

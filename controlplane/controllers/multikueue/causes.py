@@ -6,10 +6,11 @@ rests on what began the time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.multikueue import events
+from controlplane.controllers.multikueue.context_facets import Around
 from controlplane.controllers.multikueue.facets import facet_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
@@ -145,21 +146,30 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
     return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 
-def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: FacetPositions) -> list[int]:
+def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState, around: Around) -> list[int]:
     """Return the causes of what was decided in one pass: what rests on another decision of it has no position of that
     yet, and rests on what that one rests on."""
     return facets.causes_of(decisions, state.positions, lambda one, own: cause_of(one, state, own, around), facet_of)
 
 
-def cause_of(
-    decision: events.WorkloadDecision, state: WorkloadState, own: FacetPositions, around: FacetPositions
-) -> int:
+def cause_of(decision: events.WorkloadDecision, state: WorkloadState, own: FacetPositions, around: Around) -> int:
     """Return the position of the event that a decision rests on. `own` are the Workload's positions, `around` those outside
-    its stream, as `Around.of` names them. What no rule knows rests on the newest event of the stream."""
+    its stream. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
-    known = {where for name in own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
-    clusters = {"c": (cluster,), "any": known, "other": known - {cluster}}
-    return max(facets.cause_of(CAUSES, decision, each, clusters) for each in (own, around)) or state.position
+    words: facets.Words = {"c": (cluster,), "any": _NamedClusters(own), "other": _NamedClusters(own, cluster)}
+    names = facets.names_of(CAUSES, decision, words)
+    return max(facets.newest(each, names) for each in (own, *around)) or state.position
+
+
+class _NamedClusters(Iterable[str]):
+    """The clusters that positions are named by, but one; looked for once a rule asks for them, which few do."""
+
+    def __init__(self, own: FacetPositions, but: str = "") -> None:
+        self._own, self._but = own, but
+
+    def __iter__(self) -> Iterator[str]:
+        found = {where for name in self._own for where in (name.rpartition("/")[0], name.rpartition("/")[2]) if where}
+        return iter(found - {self._but})
 
 
 def about(decision: events.WorkloadDecision, state: WorkloadState) -> str:

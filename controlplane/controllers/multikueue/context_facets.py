@@ -6,8 +6,7 @@ In: the events of the other streams, after the index has folded them. Out: posit
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.controllers.connectivity.eligibility import FIT, ClustersJudged
 from controlplane.controllers.connectivity.events import FLEET_STREAM, PolicyInForce, ServiceStarted, cluster_stream
@@ -18,6 +17,9 @@ from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
 from controlplane.runtime.facets import FacetPositions, moved
+
+Around = Sequence[FacetPositions]
+"""The positions outside a Workload's stream: those of its job, of what leads to clusters, of connections. They share no name."""
 
 _ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
 
@@ -37,6 +39,8 @@ class ContextFacets:
         """Take one more event; the connections and jobs are as they are after it."""
         stream, at = recorded.stream, recorded.position
         kind, _, name = stream.partition("/")
+        if kind == "workload":
+            return
         if kind == "job":
             self._fold_job(stream, jobs.get(stream), at)
         elif kind == "cluster":
@@ -56,7 +60,7 @@ class ContextFacets:
         else:
             self._jobs[stream] = (after, moved(positions, "job", JOB, before, after, at))
 
-    def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> ChainMap[str, int]:
+    def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> Around:
         """Return the positions around a Workload: `job` is the stream of its job, the others are names, "" for none."""
         kind, _, rest = job.removeprefix("job/").partition("/")
         namespace, _, name = rest.partition("/")
@@ -71,11 +75,11 @@ class ContextFacets:
             "outage": self._streams.get(FLEET_STREAM, 0),
         }
         positions = self._jobs[job][1] if job in self._jobs else {}
-        return ChainMap(dict(positions), own, self._connections.positions)
+        return positions, own, self._connections.positions
 
-    def newest(self, positions: ChainMap[str, int], clusters: Iterable[str]) -> int:
+    def newest(self, positions: Around, clusters: Iterable[str]) -> int:
         """Return the newest of the positions around a Workload (`of`), of connections only of those of some clusters."""
-        job, own, _ = positions.maps
+        job, own, _ = positions
         connections = (self._connections.newest_by_cluster.get(name, 0) for name in clusters)
         return max((*job.values(), *own.values(), *connections), default=0)
 

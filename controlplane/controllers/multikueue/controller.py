@@ -193,7 +193,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             if isinstance(decision, WinnerChosen) and self.policy.scoring is not None:
                 queue = state.local.cluster_queue if state.local is not None else ""
                 self._chosen[stream] = (state.version, queue, decision.cluster)
-        around = self.index.positions(state) if plan.decisions else {}
+        around = self.index.positions(state) if plan.decisions else ()
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
         return Decided(events, state.version, plan.wake, self._rested_on(plan.decisions, state))

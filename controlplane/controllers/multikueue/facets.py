@@ -6,6 +6,10 @@ In: states before and after an event. Out: `controlplane.runtime.facets.FacetPos
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.facets import LOST
 from controlplane.controllers.connectivity.state import Connection
@@ -13,7 +17,6 @@ from controlplane.controllers.multikueue.events import ClusterRefused as Refused
 from controlplane.controllers.multikueue.events import CopyJudged, EffectFailed, WinnerChosen, WinnerReleased
 from controlplane.controllers.multikueue.observations import (
     CloneObserved,
-    Conditioned,
     JobObserved,
     RemoteJobObserved,
     WorkloadObserved,
@@ -22,55 +25,56 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.runtime.facets import FacetPositions, Facets, moved
+from controlplane.values import ByClass
 
 LOCAL: Facets[WorkloadObserved] = {
-    "present": lambda seen: seen.uid,
+    "present": attrgetter("uid"),
     "quota": lambda seen: seen.is_true("QuotaReserved"),
     "evicted": lambda seen: seen.is_true("Evicted"),
     "finished": lambda seen: seen.is_true("Finished"),
-    "deleting": lambda seen: seen.deleting,
-    "active": lambda seen: seen.active,
-    "nominated": lambda seen: seen.nominated,
-    "cluster": lambda seen: seen.cluster_name,
+    "deleting": attrgetter("deleting"),
+    "active": attrgetter("active"),
+    "nominated": attrgetter("nominated"),
+    "cluster": attrgetter("cluster_name"),
     "checks": lambda seen: [(entry.name, entry.state) for entry in seen.checks],
-    "spec": lambda seen: seen.spec_key,
-    "priority": lambda seen: seen.priority,
-    "topology": lambda seen: seen.delayed_topology,
-    "size": lambda seen: seen.size,
+    "spec": attrgetter("spec_key"),
+    "priority": attrgetter("priority"),
+    "topology": attrgetter("delayed_topology"),
+    "size": attrgetter("size"),
 }
 CLONE: Facets[CloneObserved] = {
-    "present": lambda seen: seen.uid,
+    "present": attrgetter("uid"),
     "admitted": lambda seen: seen.is_true("Admitted"),
     "evicted": lambda seen: seen.is_true("Evicted"),
     "finished": lambda seen: seen.is_true("Finished"),
-    "deleting": lambda seen: seen.deleting,
-    "active": lambda seen: seen.active,
-    "spec": lambda seen: seen.spec_key,
-    "priority": lambda seen: seen.priority,
-    "topology": lambda seen: seen.topology,
-    "size": lambda seen: seen.size,
+    "deleting": attrgetter("deleting"),
+    "active": attrgetter("active"),
+    "spec": attrgetter("spec_key"),
+    "priority": attrgetter("priority"),
+    "topology": attrgetter("topology"),
+    "size": attrgetter("size"),
     "blocked": lambda seen: (seen.is_true("BlockedOnPreemptionGates"), seen.gates),
 }
 REMOTE_JOB: Facets[RemoteJobObserved] = {
-    "present": lambda seen: seen.uid,
-    "finished": lambda seen: seen.finished,
-    "suspended": lambda seen: seen.suspended,
-    "inactive": lambda seen: seen.inactive,
-    "synced": lambda seen: seen.synced,
-    "size": lambda seen: seen.size,
-    "status": lambda seen: seen.status,
+    "present": attrgetter("uid"),
+    "finished": attrgetter("finished"),
+    "suspended": attrgetter("suspended"),
+    "inactive": attrgetter("inactive"),
+    "synced": attrgetter("synced"),
+    "size": attrgetter("size"),
+    "status": attrgetter("status"),
 }
 JOB: Facets[JobObserved] = {
-    "present": lambda seen: seen.uid,
-    "managed": lambda seen: seen.managed_by,
-    "policy": lambda seen: seen.execution_policy,
+    "present": attrgetter("uid"),
+    "managed": attrgetter("managed_by"),
+    "policy": attrgetter("execution_policy"),
     "selector": lambda seen: (seen.cluster_selector, seen.labels),
-    "suspended": lambda seen: seen.suspended,
-    "inactive": lambda seen: seen.inactive,
-    "synced": lambda seen: seen.synced,
-    "size": lambda seen: seen.size,
-    "status": lambda seen: seen.status,
-    "ended": lambda seen: seen.end,
+    "suspended": attrgetter("suspended"),
+    "inactive": attrgetter("inactive"),
+    "synced": attrgetter("synced"),
+    "size": attrgetter("size"),
+    "status": attrgetter("status"),
+    "ended": attrgetter("end"),
 }
 CONNECTION: Facets[Connection] = {
     **LOST,
@@ -82,11 +86,7 @@ CONNECTION: Facets[Connection] = {
 def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded) -> FacetPositions:
     """Return the positions of a Workload after one more event of its stream."""
     event, at, cluster = recorded.event, recorded.position, recorded.cluster
-    if (
-        isinstance(event, Conditioned | RemoteJobObserved)
-        or before.remotes is not after.remotes
-        or before.local is not after.local
-    ):
+    if before.remotes is not after.remotes or before.local is not after.local:
         positions = moved(before.positions, "w", LOCAL, before.local, after.local, at)
         if cluster != MANAGEMENT:
             one, other = before.remote(cluster), after.remote(cluster)
@@ -99,16 +99,16 @@ def of_workload(before: WorkloadState, after: WorkloadState, recorded: Recorded)
 
 def facet_of(event: object) -> str:
     """Return the name of the facet that an event sets by itself, "" if it sets none."""
-    match event:
-        case WinnerChosen():
-            return "winner"
-        case WinnerReleased():
-            return "released"
-        case Refused():
-            return f"refused/{event.cluster}"
-        case CopyJudged():
-            return f"judged/{event.cluster}"
-        case EffectFailed():
-            return f"failed/{event.target}"
-        case _:
-            return ""
+    return _SET[type(event)](event)
+
+
+_SET: ByClass[Callable[[Any], str]] = ByClass(
+    {
+        WinnerChosen: lambda event: "winner",
+        WinnerReleased: lambda event: "released",
+        Refused: lambda event: f"refused/{event.cluster}",
+        CopyJudged: lambda event: f"judged/{event.cluster}",
+        EffectFailed: lambda event: f"failed/{event.target}",
+    },
+    other=lambda event: "",
+)

@@ -144,6 +144,11 @@ def _amount(found: object, where: str) -> int:
 # --- what is known ----------------------------------------------------------------------------------------------------
 
 
+_OF_QUEUES = frozenset(
+    (WorkerClusterQueueObserved, WorkerLocalQueueObserved, WorkerClusterQueueGone, WorkerLocalQueueGone)
+)
+
+
 class WorkerQueues:
     """The queues of all workers, as the log says them."""
 
@@ -154,6 +159,8 @@ class WorkerQueues:
     def fold(self, recorded: Recorded) -> None:
         """Take one more event of a worker's queue. What is gone is so by its UID."""
         event, cluster = recorded.event, recorded.cluster
+        if type(event) not in _OF_QUEUES:
+            return
         match event:
             case WorkerClusterQueueObserved():
                 self._queues[cluster, "", event.name] = event

@@ -67,7 +67,7 @@ class SharedJobs(ExistingObjects):
     def _fold_unread(self, recorded: Recorded) -> None:
         """Take a refusal of a copy, or what may end one, and have those looked at again whom it concerns."""
         event = recorded.event
-        if isinstance(event, observations.ObservationRefused):
+        if type(event) is observations.ObservationRefused:
             own = workload_stream(event.namespace, event.name)
             stream = own if event.kind == WORKLOADS.name else self.stream_of_remote_job(recorded.cluster, event.uid)
             state = self.workloads.get(stream)
@@ -165,13 +165,13 @@ class SharedJobs(ExistingObjects):
     def _share(self, recorded: Recorded) -> None:
         """Show a copy that several Workloads have, or that it is gone, to the others."""
         event, cluster = recorded.event, recorded.cluster
-        if isinstance(event, observations.RemoteJobObserved) and event.shared:
+        if type(event) is observations.RemoteJobObserved and event.shared:
             job = job_stream(event.kind, event.namespace, event.name)
             self._shared.setdefault(job, {})[cluster] = recorded
             having = {one for one in self._dependents.get(job, ()) if self._has(one, event.shared)}
             sharers = self._sharers.setdefault((cluster, event.uid), set())
             sharers |= having
-        elif isinstance(event, observations.RemoteJobGone) and (cluster, event.uid) in self._sharers:
+        elif type(event) is observations.RemoteJobGone and (cluster, event.uid) in self._sharers:
             job = job_stream(event.kind, event.namespace, event.name)
             known = self._shared.get(job, {}).get(cluster)
             if known is not None and getattr(known.event, "uid", "") == event.uid:

@@ -6,8 +6,9 @@ server refused it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from controlplane.controllers.multikueue.remotes import Remote, is_member, remot
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
+from controlplane.values import ByClass
 
 
 class Relayed(msgspec.Struct, frozen=True):
@@ -114,43 +116,10 @@ _replace = msgspec.structs.replace
 
 def fold(state: WorkloadState, recorded: Recorded) -> WorkloadState:
     """Return the state after one more event of the Workload's stream."""
-    after = _folded(state.folded_to(recorded), recorded)
-    if after.unsure.keys() - state.unsure.keys():
+    after = _FOLDS[type(recorded.event)](state.folded_to(recorded), recorded.event, recorded)
+    if after.unsure is not state.unsure and after.unsure.keys() - state.unsure.keys():
         after = _replace(after, unsure_at=recorded.recorded_at)
     return after
-
-
-def _folded(state: WorkloadState, recorded: Recorded) -> WorkloadState:
-    event = recorded.event
-    match event:
-        case observations.WorkloadObserved():
-            return _fold_local(state, event)
-        case observations.WorkloadGone():
-            if state.local is not None and state.local.uid != event.uid:
-                return state
-            left = state.local.owner if state.local is not None and state.slice_of is None else None
-            return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
-        case (
-            observations.CloneObserved()
-            | observations.CloneGone()
-            | observations.RemoteJobObserved()
-            | observations.RemoteJobGone()
-        ):
-            return fold_remote(state, event, recorded)
-        case events.EffectFailed():
-            return _fold_failure(state, event, recorded)
-        case events.WorkloadWrite():
-            return _fold_write(state, event, recorded)
-        case events.AttemptBegun() | events.WinnerChosen() | events.WinnerReleased():
-            return _fold_choice(state, event)
-        case events.ClusterRefused():
-            return _fold_refusal(state, event)
-        case events.CopyJudged():
-            return _fold_verdict(state, event)
-        case events.EffectUnneeded():
-            return _fold_unneeded(state, event)
-        case _:
-            return state
 
 
 def without_write(state: WorkloadState, target: str) -> WorkloadState:
@@ -178,6 +147,13 @@ def fold_unreadable(state: WorkloadState, cluster: str, seen: observations.Obser
     else:
         return state
     return _replace(closed(state, target), remotes={**state.remotes, cluster: remote})
+
+
+def _fold_gone(state: WorkloadState, event: observations.WorkloadGone) -> WorkloadState:
+    if state.local is not None and state.local.uid != event.uid:
+        return state
+    left = state.local.owner if state.local is not None and state.slice_of is None else None
+    return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
 
 
 def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:
@@ -396,3 +372,24 @@ def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Re
         if event.sent_before:
             state = _replace(state, opening={**state.opening, cluster: recorded.recorded_at})
     return refused(state, event, failure)
+
+
+_FOLDS: ByClass[Callable[[WorkloadState, Any, Recorded], WorkloadState]] = ByClass(
+    {
+        observations.WorkloadObserved: lambda state, event, _: _fold_local(state, event),
+        observations.WorkloadGone: lambda state, event, _: _fold_gone(state, event),
+        observations.CloneObserved: fold_remote,
+        observations.CloneGone: fold_remote,
+        observations.RemoteJobObserved: fold_remote,
+        observations.RemoteJobGone: fold_remote,
+        events.EffectFailed: _fold_failure,
+        events.WorkloadWrite: _fold_write,
+        events.AttemptBegun: lambda state, event, _: _fold_choice(state, event),
+        events.WinnerChosen: lambda state, event, _: _fold_choice(state, event),
+        events.WinnerReleased: lambda state, event, _: _fold_choice(state, event),
+        events.ClusterRefused: lambda state, event, _: _fold_refusal(state, event),
+        events.CopyJudged: lambda state, event, _: _fold_verdict(state, event),
+        events.EffectUnneeded: lambda state, event, _: _fold_unneeded(state, event),
+    },
+    other=lambda state, event, _: state,
+)

@@ -48,7 +48,9 @@ class StrayCopies:
 
     def keep(self, stream: str, state: WorkloadState | None) -> frozenset[str]:
         """Take a Workload as it is now, None if it is over; return the jobs that have a copy on its stream more, or less, than before."""
-        before, after = self._jobs.get(stream, frozenset()), _jobs(state)
+        before, after = self._jobs.get(stream, _NONE), _jobs(state)
+        if before is after:
+            return _NONE
         for job in before - after:
             left = self._streams[job] - {stream}
             if left:
@@ -64,8 +66,11 @@ class StrayCopies:
         return before ^ after
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 def _jobs(state: WorkloadState | None) -> frozenset[str]:
     if state is None or state.owner is not None:
-        return frozenset()
+        return _NONE
     copies = [remote.job for remote in state.remotes.values() if remote.job is not None]
     return frozenset(job_stream(one.kind, one.namespace, one.name) for one in copies)

@@ -127,10 +127,10 @@ def fold_evicted(
     connections: Mapping[str, Connection],
 ) -> WorkloadState:
     """Return the state after an observation of the Workload with the cluster on which the job may run on unseen from there."""
-    adapter = adapters.get(state.owner.gvk) if state.owner is not None else None
     cluster = _ran_unseen(before, state) if isinstance(recorded.event, WorkloadObserved) else ""
+    adapter = adapters.get(state.owner.gvk) if cluster and state.owner is not None else None
     connection = connections.get(cluster)
-    if not cluster or adapter is None or (connection is not None and connection.in_view(adapter.kind.name)):
+    if adapter is None or (connection is not None and connection.in_view(adapter.kind.name)):
         return state
     unsure = {**state.unsure, cluster: adapter.kind.name}
     return msgspec.structs.replace(state, unsure=unsure, unsure_at=recorded.recorded_at)

@@ -53,7 +53,7 @@ class UnreadCopies:
     def fold(self, recorded: Recorded) -> Copy | None:
         """Take one more event; return the copy whose refusal began or ended."""
         event, cluster = recorded.event, recorded.cluster
-        if isinstance(event, ObservationRefused):
+        if type(event) is ObservationRefused:
             if cluster == MANAGEMENT and event.kind != WORKLOADS.name:
                 return None
             copy = (event.kind, event.namespace, event.name)
@@ -69,6 +69,8 @@ class UnreadCopies:
 
     def ended(self, recorded: Recorded) -> Copy | None:
         """Return the copy whose refusal an event will end, None if it ends none."""
+        if not self._refusals:
+            return None
         match event := recorded.event:
             case CloneObserved() | CloneGone() | WorkloadObserved() | WorkloadGone():
                 copy = (WORKLOADS.name, event.namespace, event.name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from controlplane.controllers.connectivity import versions
 from controlplane.controllers.connectivity.versions import ShownVersion
 from controlplane.controllers.multikueue import observations
@@ -14,6 +17,7 @@ from controlplane.kube.kinds import (
     WORKLOADS,
 )
 from controlplane.log.event import Event
+from controlplane.values import ByClass
 
 # Events of jobs, which are of several kinds, name theirs.
 _KINDS: dict[type[Event], str] = {
@@ -44,7 +48,18 @@ class WorkloadVersionTracker(versions.ResourceVersionTracker):
 
 
 def _shown(event: Event) -> ShownVersion | None:
-    if not isinstance(event, (observations.Observation, observations.ObjectGone)):
-        return None
-    kind = _KINDS.get(type(event)) or str(getattr(event, "kind", ""))
-    return ShownVersion(kind, event.resource_version, event.uid if isinstance(event, observations.ObjectGone) else "")
+    reads = _READS[type(event)]
+    return reads(event) if reads is not None else None
+
+
+def _seen(event: observations.Observation) -> ShownVersion:
+    return ShownVersion(_KINDS.get(type(event)) or str(getattr(event, "kind", "")), event.resource_version)
+
+
+def _went(event: observations.ObjectGone) -> ShownVersion:
+    return ShownVersion(_KINDS.get(type(event)) or str(getattr(event, "kind", "")), event.resource_version, event.uid)
+
+
+_READS: ByClass[Callable[[Any], ShownVersion] | None] = ByClass(
+    {observations.Observation: _seen, observations.ObjectGone: _went}, other=None
+)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import FlavorResource, Requests
@@ -226,7 +225,7 @@ class QuotaAdmission:
         return next((given for given in self.pod_sets if given.name == pod_set), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A Workload. `queued_at` orders its queue; `reserved_at` is when its quota was reserved, None if it is not.
 
@@ -269,12 +268,12 @@ class Workload:
     of_pod: bool = False
     refusal: str = ""
 
-    @cached_property
+    @property
     def key(self) -> str:
         """Its namespace and name."""
         return f"{self.namespace}/{self.name}"
 
-    @cached_property
+    @property
     def local_queue(self) -> str:
         """Its LocalQueue's namespace and name."""
         return f"{self.namespace}/{self.queue}"
@@ -290,7 +289,7 @@ class Workload:
         waits = self.reserved_at is None and self.active and not self.finished
         return waits and not self.held and not self.refusal
 
-    @cached_property
+    @property
     def on_unhealthy_node(self) -> bool:
         """Whether it was admitted, and some of its pods are placed on nodes that are unhealthy."""
         if not self.unhealthy_nodes or not self.admitted or self.admission is None:
@@ -298,7 +297,7 @@ class Workload:
         placed = (given.topology for given in self.admission.pod_sets if given.topology is not None)
         return any(name in self.unhealthy_nodes for found in placed for name in found.lowest)
 
-    @cached_property
+    @property
     def needs_second_pass(self) -> bool:
         """Whether a workload that has quota is to be considered once more: its placement was delayed until its checks are ready,
         or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go). What keeps it from being queued does
