@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.runtime.controller import WriteRefusal
@@ -117,3 +119,14 @@ def test_why_a_workload_waits_is_told_again_of_one_that_is_made_anew_under_its_n
     scene.settle()
     assert scene.condition("a", "QuotaReserved")["message"] == before["message"]
     assert len(told(scene, "a", "ExceedsMaxQuota")) == 2
+
+
+def test_who_waits_for_the_pods_of_others_says_so_in_its_condition_alone() -> None:
+    """Kueue tells no Event of it: all heads of all queues are told so at each admission."""
+    scene = Scene(pods_ready=WaitForPodsReady(timeout=timedelta(minutes=5)), block_admission=True)
+    scene.queue("q")
+    for name in ("a", "b"):
+        scene.workload(name, "q")
+        scene.settle()
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForPodsReady"
+    assert not told(scene, "b", "WaitingForPodsReady")
