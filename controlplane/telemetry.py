@@ -280,11 +280,12 @@ class Metrics:
         self.workloads_admitted = new(
             Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
         )
+        as_kueue = "cluster_queue cluster replica_role"
         # Kueue's names for the same, and `kueue_multikueue_…`, which earlier versions took for them.
         self.kueue_dispatched, self.kueue_admitted = (
             [
-                new(Counter, f"workloads_{what}_total", "cluster_queue cluster replica_role", doc, prefix=prefix)
-                for prefix, doc in (("multikueue", f"{told}, under Kueue's name."), ("kueue_multikueue", _EARLIER))
+                new(Counter, f"multikueue_workloads_{what}_total", as_kueue, doc, prefix=prefix)
+                for prefix, doc in (("", f"{told}, under Kueue's name."), ("kueue", _EARLIER))
             ]
             for what, told in (
                 ("dispatched", "Copies of Workloads created on a cluster"),
@@ -356,7 +357,7 @@ class Metrics:
         *,
         prefix: str = "controlplane",
     ) -> M:
-        full, labels = f"{prefix}_{name}", tuple(label_names.split())
+        full, labels = f"{prefix}_{name}".removeprefix("_"), tuple(label_names.split())
         self.table.append((full, kind.__name__.lower(), labels, doc))
         options: dict[str, Any] = {"buckets": buckets} if buckets else {}
         metric = kind(full, doc, labels, registry=self.registry, **options)
