@@ -106,6 +106,24 @@ def test_why_a_workload_waits_is_told_also_if_the_write_of_it_met_a_newer_versio
     assert told(scene, "a", "ExceedsMaxQuota") == [scene.condition("a", "QuotaReserved")["message"]]
 
 
+def test_why_a_workload_waits_is_told_though_two_writes_of_it_met_newer_versions() -> None:
+    """PodsReady is written at the same time: the one that came second was not tried again, and the condition kept what it had."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "7")
+    scene.decide()
+    refused: list[WriteRefusal] = []
+    scene.refuses = lambda request: refused.pop() if refused and request.ref.name == "a" else None
+    for count in (1, 2):
+        refused.append(WriteRefusal(409, "Conflict", "it has changed"))
+        scene.settle()
+        assert not refused
+        scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": str(count)}})
+    scene.settle()
+    assert scene.condition("a", "QuotaReserved")["reason"] == "ExceedsMaxQuota"
+
+
 def test_why_a_workload_waits_is_told_again_of_one_that_is_made_anew_under_its_name() -> None:
     """Whoever deletes the Workload of a job gets another one of the same name, and nothing else changes."""
     scene = Scene()
