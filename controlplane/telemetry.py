@@ -46,6 +46,7 @@ _CHATTY = {"aiohttp.access": logging.WARNING, "kubernetes_asyncio": logging.WARN
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 _BATCH = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+_EARLIER = "The same under the name that it had here before; kept for queries of it."
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -280,19 +281,16 @@ class Metrics:
             Counter, "workloads_admitted_total", "cluster_queue cluster", "Workloads that a cluster won."
         )
         as_kueue = "cluster_queue cluster replica_role"
-        self.kueue_dispatched = new(
-            Counter,
-            "multikueue_workloads_dispatched_total",
-            as_kueue,
-            "The same under the name that it has in Kueue; `replica_role` is `leader`, as only the leader dispatches.",
-            prefix="kueue",
-        )
-        self.kueue_admitted = new(
-            Counter,
-            "multikueue_workloads_admitted_total",
-            as_kueue,
-            "Workloads that a cluster won, under the name in Kueue.",
-            prefix="kueue",
+        # Kueue's names for the same, and `kueue_multikueue_…`, which earlier versions took for them.
+        self.kueue_dispatched, self.kueue_admitted = (
+            [
+                new(Counter, f"multikueue_workloads_{what}_total", as_kueue, doc, prefix=prefix)
+                for prefix, doc in (("", f"{told}, under Kueue's name."), ("kueue", _EARLIER))
+            ]
+            for what, told in (
+                ("dispatched", "Copies of Workloads created on a cluster"),
+                ("admitted", "Workloads that a cluster won"),
+            )
         )
         self.dispatch_seconds = new(
             Histogram, "dispatch_seconds", "cluster_queue", "From quota seen to the nomination of clusters.", _WAITS
@@ -359,7 +357,7 @@ class Metrics:
         *,
         prefix: str = "controlplane",
     ) -> M:
-        full, labels = f"{prefix}_{name}", tuple(label_names.split())
+        full, labels = f"{prefix}_{name}".removeprefix("_"), tuple(label_names.split())
         self.table.append((full, kind.__name__.lower(), labels, doc))
         options: dict[str, Any] = {"buckets": buckets} if buckets else {}
         metric = kind(full, doc, labels, registry=self.registry, **options)
@@ -379,8 +377,9 @@ _HEAD = """# Metrics
 Served at `/metrics` (`http.port`), in Prometheus's or OpenMetrics' text format, whichever the reader asks for. Times are seconds. A
 histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. In OpenMetrics' format those of `loop_lag`, `dispatch` and `admission`
 have exemplars: the newest measured value of a bucket with its `trace_id`, which leads to [its trace](../howto/production/traces.md).
-The usual `process_*` and `python_*` metrics are there as well. What begins with `kueue_` has the names, labels and buckets that it has
-in Kueue: the process that leads reports it, and what is about quota where `quota.mode` is `builtin`, with `quota.metrics.customLabels`.
+The usual `process_*` and `python_*` metrics are there as well. What begins with `kueue_` or `multikueue_` has the names, labels and buckets
+that it has in Kueue: the process that leads reports it, and what is about quota where `quota.mode` is `builtin`, with
+`quota.metrics.customLabels`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

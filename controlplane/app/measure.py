@@ -142,7 +142,8 @@ class Measure(ProcessMeasure):
         queue = state.local.cluster_queue if state and state.local else ""
         if isinstance(event, CloneDecided):
             self._metrics.workloads_dispatched.labels(cluster_queue=queue, cluster=event.cluster).inc()
-            self._metrics.kueue_dispatched.labels(queue, event.cluster, _ROLE).inc()
+            for metric in self._metrics.kueue_dispatched:
+                metric.labels(queue, event.cluster, _ROLE).inc()
         elif isinstance(event, RemovalDecided) and event.of == "Workload":
             self._metrics.copies_removed.labels(event.cluster, event.reason.value).inc()
         elif isinstance(event, NominationDecided | AttemptBegun):
@@ -153,7 +154,8 @@ class Measure(ProcessMeasure):
     def _count_check(self, recorded: Recorded, event: CheckStateDecided, queue: str, cluster: str) -> None:
         if event.reason == WorkloadReason.ADMITTED_ON_WORKER:
             self._metrics.workloads_admitted.labels(cluster_queue=queue, cluster=event.winner).inc()
-            self._metrics.kueue_admitted.labels(queue, event.winner, _ROLE).inc()
+            for metric in self._metrics.kueue_admitted:
+                metric.labels(queue, event.winner, _ROLE).inc()
             self._waits.ready(recorded, queue, event.winner)
         elif event.state == "Retry":
             self._metrics.retries.labels(cluster, event.reason.value).inc()

@@ -112,7 +112,8 @@ def test_the_page_is_the_one_that_the_code_writes() -> None:
 
 def test_the_page_names_what_the_registry_serves() -> None:
     own = telemetry.Metrics()
-    served = {family.name for family in own.registry.collect() if family.name.startswith(("controlplane_", "kueue_"))}
+    ours = ("controlplane_", "kueue_", "multikueue_")
+    served = {family.name for family in own.registry.collect() if family.name.startswith(ours)}
     when_leading = {f"{PREFIX}_{name}" for name in GAUGES}  # they are read from the state of whoever leads
     assert served == {name.removesuffix("_total") for name, *_ in own.table if name not in when_leading}
     for name, kind, labels, doc in own.table:

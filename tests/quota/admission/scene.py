@@ -215,10 +215,11 @@ class Scene(SceneLog):
         """Decide once about everything that has to be, and record it."""
         return [event for stream in self._due() for event in self._recorded(stream, self._decided(stream))]
 
-    def decide_together(self) -> list[Event]:
+    def decide_together(self, meanwhile: Callable[[], None] = lambda: None) -> list[Event]:
         """Decide once, as the loop does: about everything before any of it is recorded. What is overtaken by that is decided
-        again with the next."""
+        again with the next. `meanwhile`: what happens before it is recorded."""
         decided = {stream: self._decided(stream) for stream in self._due()}
+        meanwhile()
         found: list[Event] = []
         for stream, one in decided.items():
             recorded = self._recorded(stream, one)

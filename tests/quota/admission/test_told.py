@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.runtime.controller import WriteRefusal
@@ -104,6 +106,24 @@ def test_why_a_workload_waits_is_told_also_if_the_write_of_it_met_a_newer_versio
     assert told(scene, "a", "ExceedsMaxQuota") == [scene.condition("a", "QuotaReserved")["message"]]
 
 
+def test_why_a_workload_waits_is_told_though_two_writes_of_it_met_newer_versions() -> None:
+    """PodsReady is written at the same time: the one that came second was not tried again, and the condition kept what it had."""
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.settle()
+    scene.workload("a", "q", "7")
+    scene.decide()
+    refused: list[WriteRefusal] = []
+    scene.refuses = lambda request: refused.pop() if refused and request.ref.name == "a" else None
+    for count in (1, 2):
+        refused.append(WriteRefusal(409, "Conflict", "it has changed"))
+        scene.settle()
+        assert not refused
+        scene.put(kinds.WORKLOADS, "a", NS, metadata={"labels": {"changed": str(count)}})
+    scene.settle()
+    assert scene.condition("a", "QuotaReserved")["reason"] == "ExceedsMaxQuota"
+
+
 def test_why_a_workload_waits_is_told_again_of_one_that_is_made_anew_under_its_name() -> None:
     """Whoever deletes the Workload of a job gets another one of the same name, and nothing else changes."""
     scene = Scene()
@@ -117,3 +137,14 @@ def test_why_a_workload_waits_is_told_again_of_one_that_is_made_anew_under_its_n
     scene.settle()
     assert scene.condition("a", "QuotaReserved")["message"] == before["message"]
     assert len(told(scene, "a", "ExceedsMaxQuota")) == 2
+
+
+def test_who_waits_for_the_pods_of_others_says_so_in_its_condition_alone() -> None:
+    """Kueue tells no Event of it: all heads of all queues are told so at each admission."""
+    scene = Scene(pods_ready=WaitForPodsReady(timeout=timedelta(minutes=5)), block_admission=True)
+    scene.queue("q")
+    for name in ("a", "b"):
+        scene.workload(name, "q")
+        scene.settle()
+    assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForPodsReady"
+    assert not told(scene, "b", "WaitingForPodsReady")

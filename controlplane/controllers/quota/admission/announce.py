@@ -28,7 +28,6 @@ _OF_CYCLES = frozenset(
         reasons.EXCEEDS_MAX_QUOTA,
         reasons.TOPOLOGY_PLACEMENT_FAILED,
         reasons.WAITING_FOR_PREEMPTED,
-        reasons.WAITING_FOR_PODS_READY,
     }
 )
 _Told = tuple[str, str, str]
@@ -103,7 +102,9 @@ def _of(
                 yield _NORMAL, "Admitted", _admitted(seen, decision.cluster_queue, now)
         case events.WorkloadDeletionDecided():
             yield _NORMAL, "Deleted", "Deleted finished workload due to elapsed retention"
-        case events.WorkloadInadmissible():
+        case events.WorkloadInadmissible() if (
+            decision.why != reasons.WAITING_FOR_PODS_READY
+        ):  # a condition alone, as with Kueue
             yield _WARNING, decision.why or "Pending", decision.message
         case events.WorkloadPreemptionDecided():
             yield _NORMAL, "EvictedDueToPreempted", decision.message

@@ -25,6 +25,7 @@ from controlplane.controllers.quota.admission.state import (
     folded_write,
     placed,
     posted,
+    says_otherwise,
     says_why,
     seen_again,
     without_said,
@@ -119,7 +120,7 @@ class AdmissionIndex(FoldedAdmission):
                 self._fold_retried(recorded, key, _replace(state, version=recorded.version, held=False, paused=False))
             case events.AdmissionWriteFailed() | events.AdmissionWriteUnneeded():
                 self._fold_failed(recorded, key, folded_write(state, recorded), event)
-            case events.WorkloadStatusDecided() if any(one.type == "QuotaReserved" for one in event.conditions):
+            case events.WorkloadStatusDecided() if says_otherwise(state, event):
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)

@@ -30,10 +30,11 @@ class Cycles:
 
 
 def _said(key: str, event: events.WorkloadInadmissible) -> str:
+    """Return what was said, and since when it holds: what wakes the queue between a decision and its record comes first in the log,
+    and the same that a later cycle says sets the head of the queue aside, which this one did not."""
     tried = [sorted(one.items()) for one in event.tried or ()]
-    return repr(
-        (key, event.uid, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims))
-    )
+    said = key, event.uid, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)
+    return repr((*said, event.wakes))
 
 
 Decided = (

@@ -78,6 +78,13 @@ def says_why(state: WorkloadState) -> bool:
     return any(isinstance(effect.decision, events.WorkloadInadmissible) for effect in state.effects.values())
 
 
+def says_otherwise(state: WorkloadState, decision: events.WorkloadStatusDecided) -> bool:
+    """Whether a write says something else of the quota than what is still to be said; a write that says just that may be overtaken."""
+    said = [(one.reason, one.message) for one in decision.conditions if one.type == "QuotaReserved"]
+    waits = state.unsaid
+    return bool(said) and (waits is None or (waits.why, waits.message) not in said)
+
+
 def seen_again(state: Any, observed: Any, recorded: Recorded) -> Any:
     """Return the state of an object that was seen. A write is open for the version that it was decided on alone."""
     stays = {

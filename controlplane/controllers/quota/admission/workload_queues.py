@@ -68,8 +68,14 @@ def is_ours(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> bo
 
 
 def _checks(node: QueueNode, seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:
-    """Return the admission checks that count: those of the flavors that it has, or those that are for all flavors."""
+    """Return the admission checks that count: those of the flavors that it has, or those that are for all flavors.
+
+    Without a flavor those that asked for another try stay too: with the state goes how often they did, and one that gives up after some
+    tries never would. With Kueue that hangs on whether its scheduler or its controller comes first.
+    """
     admission = seen.status.get("admission")
     if admission:
         return checks_for(node.spec, facts.admission(admission).pod_sets)
-    return checks_for_all(node.spec)
+    counted = {one.get("name") for one in seen.status.get("admissionChecks") or () if one.get("retryCount")}
+    for_all = checks_for_all(node.spec)
+    return tuple(name for name, _ in node.spec.admission_checks if name in for_all or name in counted)
