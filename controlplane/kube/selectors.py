@@ -173,7 +173,7 @@ def node_terms(listed: Iterable[Mapping[str, Any]], field: str = "nodeSelectorTe
 
 
 def preferred_terms(
-    listed: Iterable[Mapping[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
+    listed: Iterable[dict[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
 ) -> tuple[tuple[int, NodeTerm], ...]:
     """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing; `Misfit` for a weight
     that is no integer."""
