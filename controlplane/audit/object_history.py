@@ -85,14 +85,15 @@ class PodPlace(NamedTuple):
 
 
 def node_of(found: ObjectHistory) -> PodPlace | None:
-    """Return the node of a pod that has one and has not ended, None of any other."""
+    """Return the node of a pod that has one and has not ended, None of any other: another one may have had its name and node before."""
     if found.kind != "scheduled":
         return None
     pod = pod_state(found.stream, found.events).pod
     if pod is None or not pod.node or pod.over:
         return None
-    on_it = (e for e in found.events if isinstance(e.event, PendingPodObserved) and e.event.node == pod.node)
-    return PodPlace(pod.node, next(on_it).recorded_at)
+    seen = ((e.recorded_at, e.event) for e in found.events if isinstance(e.event, PendingPodObserved))
+    since = next((at for at, one in seen if (one.uid, one.node) == (pod.uid, pod.node)), None)
+    return PodPlace(pod.node, since) if since is not None else None
 
 
 def _of_stream(events: Sequence[Recorded], stream: str) -> list[Recorded]:

@@ -59,7 +59,7 @@ class RayKind(SimulatedKind):
     def check(self, job: Mapping[str, Any]) -> None:
         """Raise `BadValue`, in Kueue's words, for a job that its webhook refuses."""
         cluster, where = self._cluster(job), ".".join(map(str, self.cluster))
-        if cluster.get("enableInTreeAutoscaling") and not (is_elastic(job) or _is_made(job)):
+        if cluster.get("enableInTreeAutoscaling") and not (is_elastic(job) or self.is_made(job)):
             raise BadValue(f"{where}.enableInTreeAutoscaling", self.autoscaling)
         groups = cluster.get("workerGroupSpecs") or ()
         if len(groups) + 1 > _MOST_POD_SETS:
@@ -67,6 +67,10 @@ class RayKind(SimulatedKind):
         for at, group in enumerate(groups):
             if group.get("groupName") == "head":
                 raise BadValue(f"{where}.workerGroupSpecs[{at}].groupName", '"head" is reserved for the head group')
+
+    def is_made(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is made of another of KubeRay's jobs, which says whether it is elastic."""
+        return False
 
     def _cluster(self, job: Mapping[str, Any]) -> Json:
         found: Json = _at(job, self.cluster)
@@ -189,6 +193,11 @@ class RayCluster(RayKind):
         """Return whether its state is ready."""
         return self.active(job.get("status") or {})
 
+    def is_made(self, job: Mapping[str, Any]) -> bool:
+        """Return whether it is made of a RayJob or a RayService."""
+        owners = (one for one in meta(job).get("ownerReferences") or () if one.get("controller"))
+        return any(str(one.get("apiVersion")).startswith("ray.io/") and one.get("kind") in _MAKERS for one in owners)
+
     def sized(self, spec: Mapping[str, Any]) -> Json:
         """Return the groups of workers: a merge patch replaces the list as a whole."""
         return {"workerGroupSpecs": spec.get("workerGroupSpecs") or []}
@@ -272,12 +281,6 @@ def _at(job: Mapping[str, Any], path: Path) -> Any:
     return found
 
 
-def _is_made(job: Mapping[str, Any]) -> bool:
-    """Whether it is made of another of KubeRay's jobs, which says whether it is elastic."""
-    owners = meta(job).get("ownerReferences") or ()
-    return any(one.get("controller") and str(one.get("apiVersion")).startswith("ray.io/") for one in owners)
-
-
 def _has_submitter(job: Mapping[str, Any]) -> bool:
     return bool(job["spec"].get("submissionMode") == "K8sJobMode")
 
@@ -300,5 +303,6 @@ def _sized_as(group: Json, wanted: Mapping[str, Json]) -> Json:
 
 
 _SIZE = ("replicas", "numOfHosts")
+_MAKERS = ("RayJob", "RayService")
 _SUBMITTER = "submitterPodTemplate"
 _CLUSTER_MISSING = "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from controlplane.kube.fields import number as number_of
+
 Labels = Mapping[str, str]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -171,15 +173,15 @@ def node_terms(listed: Iterable[Mapping[str, Any]], field: str = "nodeSelectorTe
 
 
 def preferred_terms(
-    listed: Iterable[Mapping[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
+    listed: Iterable[dict[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
 ) -> tuple[tuple[int, NodeTerm], ...]:
-    """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing."""
-    weighed = ((number, term["weight"], term.get("preference") or {}) for number, term in enumerate(listed))
-    return tuple(
-        (weight, node_term(preference, f"{field}[{number}].preference"))
-        for number, weight, preference in weighed
-        if weight and not is_empty_term(preference)
+    """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing; `Misfit` for a weight
+    that is no integer."""
+    weighed = (
+        (number_of(term, "weight", f"{field}[{at}]"), term.get("preference") or {}, f"{field}[{at}].preference")
+        for at, term in enumerate(listed)
     )
+    return tuple((weight, node_term(one, where)) for weight, one, where in weighed if weight and not is_empty_term(one))
 
 
 def is_empty_term(term: Mapping[str, Any]) -> bool:

@@ -14,6 +14,9 @@ from controlplane.audit import past
 from controlplane.audit.reads import LogReader
 from controlplane.cli import cli
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.events import AttemptBegun
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.audit.database import keep
 from tests.audit.script import Life, Script
 from tests.audit.test_views import query
@@ -211,3 +214,38 @@ async def test_the_clusters_count_it_where_it_runs(database_url: str) -> None:
     assert done.exit_code == 0, done.output
     running = {one["name"]: one["running"] for one in json.loads(done.stdout)["clusters"]}
     assert running == {MANAGEMENT: 1, "a": 1}
+
+
+def another(script: Script, uid: str) -> Life:
+    """A Workload that has the name of one before."""
+    life = script.workload("here-0a1b2")
+    life.identity = lambda _: {"namespace": "default", "name": life.name, "uid": uid, "resource_version": script.rv()}  # type: ignore[method-assign]
+    return life
+
+
+async def test_what_is_offered_later_was_not_removed(database_url: str) -> None:
+    script = Script("a")
+    admitted(script).put(AttemptBegun(attempt=1, reason=WorkloadReason.AVAILABLE_CLUSTERS, clusters=["a"]))
+    (run,) = await runs(database_url, script)
+    assert (run["outcome"], run["until"]) == ("Suspended", script.now)
+
+
+async def test_a_list_that_shows_the_next_of_its_name_before_it_says_that_the_first_is_gone(database_url: str) -> None:
+    script = Script("a")
+    admitted(script)
+    again = another(script, "second").seen(ADMITTED, checks=[])
+    replaced = script.now
+    again.put(observations.WorkloadGone(namespace="default", name=again.name, uid="uid-here-0a1b2"))
+    first, second = await runs(database_url, script)
+    assert (first["outcome"], first["until"]) == ("Removed", replaced)
+    assert (second["outcome"], second["since"]) == (None, replaced)
+
+
+async def test_one_that_was_dispatched_says_nothing_of_the_next_of_its_name(database_url: str) -> None:
+    script = Script("a")
+    script.workload("here-0a1b2").job().seen({"QuotaReserved": True}).put(
+        AttemptBegun(attempt=1, reason=WorkloadReason.AVAILABLE_CLUSTERS, clusters=["a"])
+    )
+    another(script, "second").seen(ADMITTED, checks=[])
+    (run,) = await runs(database_url, script)
+    assert (run["cluster"], run["since"]) == (MANAGEMENT, script.now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.audit.local import explain_history, history_of
@@ -92,3 +93,13 @@ async def test_a_node_that_went_before_it_came_is_another_one(database_url: str)
 async def test_a_pod_that_has_ended_is_not_lost(database_url: str, end: Event) -> None:
     said = await told(database_url, ("node/n1", GONE), after=[(OWN, end)])
     assert said.standing.word in ("Deleted", "Finished")
+
+
+async def test_another_pod_of_its_name_was_on_the_node_before(database_url: str) -> None:
+    first = msgspec.structs.replace(pod(node="n1"), uid="first")
+    home = (cluster_stream(MANAGEMENT), ClusterConnected(incarnation="home"))
+    await append(database_url, [home, (OWN, first)], "scheduler")
+    await append(database_url, [home, ("node/n1", GONE)], "main")
+    await append(database_url, [(OWN, PendingPodGone(uid="first"))], "scheduler")
+    said = await told(database_url, log="other")
+    assert said.standing.word == "Running", "the node was seen to go before this pod came, and a pod is on it again"

@@ -201,3 +201,12 @@ def test_one_whose_clusters_are_not_seen_is_told_so() -> None:
 def test_one_that_runs_on_workers_has_one_workload() -> None:
     assert not seen(ray(RAY_JOB, managedBy=MANAGED_BY)).elastic
     assert seen(ray(RAY_JOB)).elastic
+
+
+def test_one_that_a_ray_cron_job_makes_says_itself_that_it_is_elastic() -> None:
+    job = ray(RAY_JOB)
+    cron = {"apiVersion": "ray.io/v1", "kind": "RayCronJob", "name": "nightly", "uid": "c", "controller": True}
+    job["metadata"]["ownerReferences"] = [cron]
+    assert seen(job).problem == ""
+    del job["metadata"]["annotations"]
+    assert "enableInTreeAutoscaling" in seen(job).problem

@@ -1,7 +1,8 @@
 -- The runs of jobs that run where they were submitted: a Workload that is admitted without having been offered to a cluster runs on the
 -- management cluster, from when it is seen Admitted until it is seen evicted, finished or without its admission, or is gone. As in 0009: from
 -- `streams` to `events` by the stream, so that a namespace and a name are answered from indexes. In one life of a Workload nothing is of
--- this view from its first offer on, or from when it names a cluster: that is of the other runs.
+-- this view from its first offer on, or from when it names a cluster: that is of the other runs. A new list shows a Workload before it says that
+-- the one which had its name before is gone: that is no end of the new one.
 CREATE VIEW read_models.live_local_runs AS
 SELECT s.log, substring(s.stream FROM '/([^/]+)/[^/]+$') AS namespace, substring(s.stream FROM '/([^/]+)$') AS name,
        r.queue, r.owner, '@management' AS cluster, 0 AS attempt, r.since, r.until, r.outcome, r.reason, false AS overlapped,
@@ -34,7 +35,7 @@ CROSS JOIN LATERAL (
     SELECT j.queue, j.owner, j.at AS since, j.until, j.assigned, j.requests, j.applied, j.template, j.job_uid, j.position, j.last_position,
            away.at AS unseen_since,
            CASE WHEN j.last_position IS NULL THEN NULL
-                WHEN j.next_uid IS DISTINCT FROM j.uid OR j.next_type = 'WorkloadGone' THEN 'Removed'
+                WHEN j.next_uid <> j.uid OR j.next_type = 'WorkloadGone' THEN 'Removed' -- a decision has no UID
                 WHEN j.next_finish IS NOT NULL THEN j.next_finish
                 WHEN j.next_evicted IS NOT NULL THEN 'Evicted'
                 ELSE 'Suspended' END AS outcome,
@@ -52,7 +53,7 @@ CROSS JOIN LATERAL (
                        coalesce(b.d -> 'kept' ->> 'applied', b.d ->> 'applied') AS applied,
                        coalesce(b.d -> 'kept' ->> 'template', b.d ->> 'template') AS template,
                        b.admitted AND b.finish IS NULL AND b.evicted IS NULL
-                           AND NOT bool_or(b.dispatched) OVER (PARTITION BY b.life ORDER BY b.position) AS here
+                           AND NOT bool_or(b.dispatched) OVER (PARTITION BY b.life, b.uid_now ORDER BY b.position) AS here
                 FROM (
                     SELECT e.*,
                            count(*) FILTER (WHERE e.type = 'WorkloadGone')
@@ -65,13 +66,16 @@ CROSS JOIN LATERAL (
                            (SELECT coalesce(f ->> 'reason', '')
                             FROM jsonb_path_query_first(e.d, '$.conditions[*] ? (@.type == "Evicted" && @.status == "True")') f
                             WHERE f IS NOT NULL) AS evicted
+                    FROM (SELECT n.*, first_value(n.d ->> 'uid') OVER (PARTITION BY n.seen ORDER BY n.position) AS uid_now
+                    FROM (SELECT o.*, count(*) FILTER (WHERE o.type = 'WorkloadObserved') OVER (ORDER BY o.position) AS seen
                     FROM (
                         SELECT e.position, e.recorded_at AS at, e.type, replace(e.data::text, '\u0000', '\ufffd')::jsonb AS d
                         FROM controlplane.events e
                         WHERE e.log = s.log AND e.stream = s.stream
                           AND e.type IN ('WorkloadObserved', 'WorkloadGone', 'NominationDecided', 'AttemptBegun', 'WinnerChosen')
                         OFFSET 0
-                    ) e
+                    ) o) n) e
+                    WHERE e.type <> 'WorkloadGone' OR e.d ->> 'uid' = e.uid_now
                     OFFSET 0
                 ) b
             ) c

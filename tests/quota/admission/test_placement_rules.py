@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from controlplane.controllers.quota.admission.events import AdmissionInputRefused
 from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.controllers.quota.topology.model import PlacementRules
 from controlplane.kube.kinds import Json
 from controlplane.settings import load
 from tests.quota.admission.placed import HOST, RACK, have_topology, places
 from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
 
 NODES = (("n1", "r1", "3"), ("n2", "r2", "3"))
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -62,3 +64,16 @@ def test_the_settings_are_what_the_engine_goes_by(tmp_path: Path) -> None:
     assert engine_settings(load(written, {})).placement == PlacementRules()
     written.write_text("quota: {mode: builtin, topology: {balancedPlacement: yes, preferredNodeAffinity: yes}}")
     assert engine_settings(load(written, {})).placement == PlacementRules(balanced=True, preferred_affinity=True)
+
+
+@each("weight", ["10", 1.5, True])
+def test_a_weight_that_is_no_number_is_refused_by_name(weight: Any) -> None:
+    scene = placed(PlacementRules(preferred_affinity=True), 2, preferring(weight=weight, values=["n2"]))
+    (refused,) = [e.event for e in scene.log if isinstance(e.event, AdmissionInputRefused)]
+    assert f"{PREFERRED}[0].weight: expected an integer" in refused.error
+
+
+def test_a_preference_without_a_weight_weighs_nothing() -> None:
+    (asked,) = preferring(values=["n2"])
+    del asked["weight"]
+    assert places(placed(PlacementRules(preferred_affinity=True), 2, [asked]), "w") == {"n1": 2}

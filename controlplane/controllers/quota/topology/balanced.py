@@ -8,9 +8,11 @@ domain of the level above the preferred one, the threshold is the most slices th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from controlplane.controllers.quota.topology.counts import DomainCounts, sum_children
 from controlplane.controllers.quota.topology.distribution import Distribution
@@ -54,11 +56,13 @@ def balanced(
     tree: TopologyTree, counts: DomainCounts, levels: Levels, wanted: PlacementSize
 ) -> BalancedPlacement | None:
     """Return a balanced placement, None if there is none; `counts` stay as they are."""
-    best: _Candidates | None = None
+    best, pruned = None, counts.copied()
     for siblings in _siblings(tree, levels.requested) if wanted.slices else ():
-        found = _candidates(siblings, counts, levels, wanted, 0 if best is None else best.threshold)
+        found = _candidates(siblings, counts, pruned, levels, wanted, 0 if best is None else best.threshold)
         if found is not None and (best is None or (found.threshold, -found.needed) > (best.threshold, -best.needed)):
-            best = found
+            best, pruned = found, counts.copied()
+        else:
+            _put_back(siblings, pruned, counts)
     if best is None or best.threshold == 0:
         return None
     level, domains = levels.requested, best.domains
@@ -85,9 +89,15 @@ def _children(domains: Iterable[Domain]) -> list[Domain]:
 
 
 def _candidates(
-    siblings: list[Domain], counts: DomainCounts, levels: Levels, wanted: PlacementSize, least: int
+    siblings: list[Domain],
+    counts: DomainCounts,
+    pruned: DomainCounts,
+    levels: Levels,
+    wanted: PlacementSize,
+    least: int,
 ) -> _Candidates | None:
-    """Return what is left of domains by their threshold, None if too little is, or if the threshold is below the `least`."""
+    """Return what is left of domains by their threshold, None if too little is, or if the threshold is below the `least`. It is left
+    out of `pruned`, which is as `counts` before: a copy of all counts for each rack of a large fleet would take seconds."""
     lower = _children(siblings) if levels.requested < levels.of_slices else siblings
     greedy = _greedy(counts, lower, wanted)
     if greedy is None:
@@ -105,7 +115,7 @@ def _candidates(
     for one in thresholds:
         if one < least:
             return None
-        pruned = counts.copied()
+        _put_back(siblings, pruned, counts)
         _prune(siblings, pruned, levels, one, with_leader=wanted.leaders > 0)
         left = _greedy(pruned, siblings, wanted)
         if left is not None:
@@ -163,6 +173,17 @@ def _clear(domain: Domain, numbers: Sequence[list[int]]) -> None:
         _clear(child, numbers)
 
 
+def _put_back(domains: Iterable[Domain], pruned: DomainCounts, counts: DomainCounts) -> None:
+    """Make what is counted of domains, and of those below them, what it was."""
+    pairs = list(zip((*pruned.of_pods, *pruned.of_leaders), (*counts.of_pods, *counts.of_leaders), strict=True))
+    left = list(domains)
+    while left:
+        domain = left.pop()
+        left += domain.children
+        for one, before in pairs:
+            one[domain.index] = before[domain.index]
+
+
 def _count(domain: Domain, counts: DomainCounts, levels: Levels, *, with_leader: bool) -> None:
     """Sum up anew what fits in a domain and in those below it."""
     if not domain.children:
@@ -184,39 +205,104 @@ def _smallest_set(
 ) -> list[Domain] | None:
     """Return the domains that have room for all with the least to spare, no more of them than are needed; None if there are none.
 
-    `reached[n]`: by how many leaders and pods are left to be placed, which `n` domains lead there; the first ones that do stay."""
+    The answer is that of all sets that `used` domains can make in their order, of equal ones the first. What cannot end well any more,
+    and what a domain with the same room has led to before, is not looked at: a fleet may have thousands of equal nodes."""
     greedy = _greedy(counts, domains, wanted)
     if greedy is None:
         return None
-    reached: list[dict[int, dict[int, tuple[Domain, ...]]]] = [{} for _ in range(greedy.used + 1)]
-    reached[0][wanted.leaders] = {wanted.slices * levels.slice_size: ()}
     order = sorted(domains, key=lambda one: _order(counts, one) if by_entropy else (one.rank,))
-    for domain in order:
-        for number in range(greedy.used, 0, -1):
-            _reach(reached[number - 1], reached[number], domain, counts)
-    ends = reached[greedy.used].get(0, {})
-    enough = [left for left in ends if left <= 0]
-    return list(ends[max(enough)]) if enough else None
+    search = _Search(greedy.used, wanted.leaders, wanted.slices * levels.slice_size)
+    rooms = [_room(counts, domain) for domain in order]
+    rest = sorted(room.most for room in rooms)
+    for domain, room in zip(order, rooms, strict=True):
+        most = _most(rest, greedy.used)
+        rest.pop(bisect_left(rest, room.most))
+        search.take(domain, room, most, _most(rest, greedy.used))
+        if search.is_perfect:
+            break
+    return search.best()
 
 
-def _reach(
-    before: dict[int, dict[int, tuple[Domain, ...]]],
-    after: dict[int, dict[int, tuple[Domain, ...]]],
-    domain: Domain,
-    counts: DomainCounts,
-) -> None:
-    """Note where one domain more leads to, with a leader in it and without."""
+class _Room(NamedTuple):
+    """What fits in a domain."""
+
+    pods: int
+    with_leader: int
+    leaders: int
+    slices: int
+
+    @property
+    def most(self) -> int:
+        return max(self.pods, self.with_leader)
+
+
+_Path = tuple[Any, Domain] | None
+"""Domains that lead somewhere: the last one, after the path of those before it."""
+
+
+def _room(counts: DomainCounts, domain: Domain) -> _Room:
     at = domain.index
-    for leaders in sorted(before):
-        for pods in sorted(before[leaders]):
-            if leaders <= 0 and pods <= 0:
-                continue
-            chosen = (*before[leaders][pods], domain)
-            if leaders > 0 and counts.leaders[at] > 0:
-                led = after.setdefault(leaders - counts.leaders[at], {})
-                led.setdefault(pods - counts.pods_with_leader[at], chosen)
-            if counts.slices[at] > 0:
-                after.setdefault(leaders, {}).setdefault(pods - counts.pods[at], chosen)
+    return _Room(counts.pods[at], counts.pods_with_leader[at], counts.leaders[at], counts.slices[at])
+
+
+def _most(rooms: Sequence[int], used: int) -> list[int]:
+    """Return how many pods fit at most in no domain, in one, and so on; `rooms`: what fits in each, the least first."""
+    return list(accumulate(reversed(rooms[-used:]), initial=0))
+
+
+class _Search:
+    """Which domains lead where. `_reached[n]`: by how many leaders and pods are left to be placed, which `n` domains lead there; the
+    first ones that do stay. `_grown[n]` counts what was added there; `_tried` has, by the room of a domain, what that was before."""
+
+    def __init__(self, used: int, leaders: int, pods: int) -> None:
+        self._used = used
+        self._reached: list[dict[int, dict[int, _Path]]] = [{} for _ in range(used + 1)]
+        self._reached[0][leaders] = {pods: None}
+        self._grown = [1] + [0] * used
+        self._tried: dict[_Room, list[int]] = {}
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether domains are found that have nothing to spare."""
+        return 0 in self._reached[self._used].get(0, ())
+
+    def best(self) -> list[Domain] | None:
+        """Return the domains with the least to spare, None if none have enough."""
+        ends = self._reached[self._used].get(0, {})
+        enough = [left for left in ends if left <= 0]
+        path, found = ends[max(enough)] if enough else None, []
+        while path is not None:
+            path, domain = path
+            found.append(domain)
+        return found[::-1] or None
+
+    def take(self, domain: Domain, room: _Room, most: Sequence[int], later: Sequence[int]) -> None:
+        """Note where one domain more leads to; `most`: what fits in so many domains from this one on, `later`: after this one."""
+        used, grown = self._used, self._grown
+        tried = self._tried.setdefault(room, [0] * (used + 1))
+        least = max(1, used - len(later) + 1)
+        for number in [one for one in range(used, least - 1, -1) if tried[one] != grown[one - 1]]:
+            tried[number] = grown[number - 1]
+            left = used - number
+            grown[number] += self._reach(number, domain, room, (most[left + 1], later[left]))
+
+    def _reach(self, number: int, domain: Domain, room: _Room, most: tuple[int, int]) -> int:
+        """Note where a domain leads to, with a leader in it and without; return how many of that are new."""
+        before, after, new = self._reached[number - 1], self._reached[number], 0
+        for leaders, states in sorted(before.items()):
+            before[leaders] = states = {pods: path for pods, path in states.items() if pods <= most[0]}
+            led = room.leaders > 0 and leaders > 0
+            for pods, path in states.items():
+                if leaders <= 0 and pods <= 0:
+                    continue
+                for is_next, left, others in (
+                    (led, pods - room.with_leader, leaders - room.leaders),
+                    (room.slices > 0, pods - room.pods, leaders),
+                ):
+                    if is_next and left <= most[1] and left not in after.setdefault(others, {}):
+                        after[others][left] = path, domain
+                        new += 1
+        return new
 
 
 def _order(counts: DomainCounts, domain: Domain) -> tuple[float, ...]:
