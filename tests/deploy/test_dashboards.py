@@ -16,7 +16,9 @@ from tests.deploy.queries import METRIC, known, unknown
 PATHS = sorted((ROOT / "deploy/dashboards").glob("*.json"))
 BOARDS: dict[str, Object] = {path.stem: json.loads(path.read_text()) for path in PATHS}
 # Kueue's own names for what is shown under ours; and what is a fact of the process rather than a curve.
-NOT_SHOWN = {"controlplane_build_info"} | {name for name, *_ in metrics.table if name.startswith(("kueue_", "multikueue_"))}
+NOT_SHOWN = {"controlplane_build_info"} | {
+    name for name, *_ in metrics.table if name.startswith(("kueue_", "multikueue_"))
+}
 
 
 def queries(board: Object) -> Iterator[tuple[str, str, str]]:
