@@ -129,7 +129,11 @@ async def test_what_is_archived_is_told_with_its_place(
         "SELECT min(n) FROM generate_series(1, 300) n WHERE NOT EXISTS (SELECT FROM audit.events e WHERE e.position = n)"
     )
     assert place in refused(stage, capsys, "inspect", str(missing[0][0]))
-    assert place in refused(stage, capsys, "as-of", "2026-01-01T00:00:00Z", "workloads")
+    ((next_at,),) = stage.run(
+        f"SELECT recorded_at FROM audit.events WHERE position > {missing[0][0]} ORDER BY position LIMIT 1"
+    )
+    assert place in refused(stage, capsys, "as-of", next_at.isoformat(), "workloads")
+    assert "has nothing of 2026-01-01" in refused(stage, capsys, "as-of", "2026-01-01T00:00:00Z", "workloads")
     assert place in refused(stage, capsys, "diff-decisions", "--from", "1")
     assert "or ask with --from 301" in refused(stage, capsys, "diff-decisions", "--from", "1")
 
