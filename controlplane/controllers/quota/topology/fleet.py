@@ -34,7 +34,7 @@ class TopologyFlavor:
         self.fleet, self.flavor, self.topology = fleet, flavor, topology
         self.name = flavor.name
         self.shares = "" if topology.of_nodes else flavor.name
-        self.matching = Matching(flavor.tolerations)
+        self.matching = self._unasked()
         self._tree: TopologyTree | None = None
         self._free: list[Requests | None] = []
         self._left: list[Requests | None] = []
@@ -53,8 +53,11 @@ class TopologyFlavor:
             self._tree = TopologyTree(self.topology.levels, usable)
             self._free = [None] * len(self._tree.leaves)
             self._left = [None] * len(self._tree.leaves)
-            self.matching = Matching(self.flavor.tolerations)
+            self.matching = self._unasked()
         return self._tree
+
+    def _unasked(self) -> Matching:
+        return Matching(self.flavor.tolerations, weighs=self.fleet.rules.preferred_affinity)
 
     def copied(self, fleet: TopologyFleet) -> TopologyFlavor:
         """Return the same flavor of another fleet, which has the same nodes."""

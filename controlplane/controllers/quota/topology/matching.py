@@ -42,10 +42,10 @@ class Conflict(ValueError):  # noqa: N818 - it says what is wrong with the user'
 
 
 class Matching:
-    """The answers for one tree. `tolerations`: those of the flavor, which its pods get."""
+    """The answers for one tree. `tolerations`: those of the flavor, which its pods get; `weighs`: preferred affinity counts."""
 
-    def __init__(self, tolerations: tuple[Toleration, ...]) -> None:
-        self.tolerations = tolerations
+    def __init__(self, tolerations: tuple[Toleration, ...], *, weighs: bool = False) -> None:
+        self.tolerations, self.weighs = tolerations, weighs
         self._known: dict[tuple[NodeConstraints, tuple[PodSetUpdate, ...]], Matched] = {}
 
     def of(self, tree: TopologyTree, wanted: NodeConstraints, updates: tuple[PodSetUpdate, ...]) -> Matched:
@@ -57,7 +57,9 @@ class Matching:
         found = self._known.get(key)
         if found is None:
             tolerated = (*tolerated, *self.tolerations)
-            found = self._known[key] = _matched(tree.leaves, selector, tolerated, wanted)
+            leaves, left_out = _matched(tree.leaves, selector, tolerated, wanted)
+            weights = _weights(leaves, wanted) if self.weighs and wanted.preferred else {}
+            found = self._known[key] = leaves, left_out, weights
         return found
 
 
@@ -77,7 +79,7 @@ def merged(wanted: NodeConstraints, updates: Iterable[PodSetUpdate]) -> tuple[di
 
 def _matched(
     leaves: Sequence[Domain], selector: dict[str, str], tolerated: tuple[Toleration, ...], wanted: NodeConstraints
-) -> Matched:
+) -> tuple[list[Domain], Exclusions]:
     asked, found, left_out = of_set(selector), [], Exclusions(len(leaves))
     for leaf in leaves:
         node = leaf.nodes[0]
@@ -92,7 +94,7 @@ def _matched(
             left_out.reasons["affinity"] += 1
         else:
             found.append(leaf)
-    return found, left_out, _weights(found, wanted) if wanted.preferred else {}
+    return found, left_out
 
 
 def _weights(leaves: Iterable[Domain], wanted: NodeConstraints) -> dict[int, int]:
