@@ -286,11 +286,9 @@ def held_by(case: Case) -> list[str]:
 
 def copies_seen(case: Case) -> list[Recorded]:
     """Return what was seen last of the copies that nobody knows and that an elastic job waits for."""
-    found = [
-        case.last(RemoteJobObserved, test=lambda e, at=copy: (e.stream, e.cluster) == (at.stream, at.cluster))  # type: ignore[misc]
-        for copy in strays.waited_for(case.context)
-    ]
-    return [recorded for recorded in found if recorded is not None]
+    newest = {(e.stream, e.cluster): e for e in case.events if isinstance(e.event, RemoteJobObserved)}
+    places = ((copy.stream, copy.cluster) for copy in strays.waited_for(case.context))
+    return [newest[place] for place in places if place in newest]
 
 
 def not_reached(case: Case, clusters: Iterable[str]) -> str:

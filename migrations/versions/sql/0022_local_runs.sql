@@ -1,6 +1,6 @@
 -- The runs of jobs that run where they were submitted: a Workload that is admitted without having been offered to a cluster runs on the
 -- management cluster, from when it is seen Admitted until it is seen evicted, finished or without its admission, or is gone. As in 0009: from
--- `streams` to `events` by the stream, so that a namespace and a name are answered from indexes. In one life of a Workload nothing is of
+-- `streams` to `events` by the stream, so that a namespace and a name are answered from indexes. Of a Workload, until it is gone, nothing is of
 -- this view from its first offer on, or from when it names a cluster: that is of the other runs. A new list shows a Workload before it says that
 -- the one which had its name before is gone: that is no end of the new one.
 CREATE VIEW read_models.live_local_runs AS
@@ -53,11 +53,11 @@ CROSS JOIN LATERAL (
                        coalesce(b.d -> 'kept' ->> 'applied', b.d ->> 'applied') AS applied,
                        coalesce(b.d -> 'kept' ->> 'template', b.d ->> 'template') AS template,
                        b.admitted AND b.finish IS NULL AND b.evicted IS NULL
-                           AND NOT bool_or(b.dispatched) OVER (PARTITION BY b.life, b.uid_now ORDER BY b.position) AS here
+                           AND NOT bool_or(b.dispatched) OVER (PARTITION BY b.gone_before, b.uid_now ORDER BY b.position) AS here
                 FROM (
                     SELECT e.*,
                            count(*) FILTER (WHERE e.type = 'WorkloadGone')
-                               OVER (ORDER BY e.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS life,
+                               OVER (ORDER BY e.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS gone_before,
                            e.type NOT IN ('WorkloadObserved', 'WorkloadGone') OR coalesce(e.d ->> 'cluster_name', '') <> '' AS dispatched,
                            e.d @? '$.conditions[*] ? (@.type == "Admitted" && @.status == "True")' AS admitted,
                            (SELECT coalesce(nullif(f ->> 'reason', ''), 'Finished')
