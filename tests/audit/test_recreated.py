@@ -1,0 +1,130 @@
+"""Another object of the same name: a new list shows it before it says that the one before is gone, and that is no end of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.audit.runs_seen import runs
+from controlplane.audit.standing import standing
+from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.events import AttemptBegun
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from tests.audit.database import keep
+from tests.audit.script import POLICY, Life, Script
+from tests.audit.test_views import query
+
+NAME = "w-0a1b2"
+
+
+def another(script: Script, uid: str) -> Life:
+    """A Workload that has the name of one before."""
+    life = script.workload(NAME)
+    life.identity = lambda _: {"namespace": "default", "name": NAME, "uid": uid, "resource_version": script.rv()}  # type: ignore[method-assign]
+    return life
+
+
+def gone(life: Life, uid: str) -> Life:
+    return life.put(observations.WorkloadGone(namespace="default", name=NAME, uid=uid))
+
+
+def recreated(*, listed: bool) -> tuple[Script, Life]:
+    """A Workload that waits for clusters; the one before of its name was placed. `listed`: as a list tells it, not a watch."""
+    script = Script("a")
+    script.workload(NAME).runs("a")
+    again = another(script, "second")
+    if not listed:
+        gone(again, f"uid-{NAME}")
+    again.seen({"QuotaReserved": True})
+    if listed:
+        gone(again, f"uid-{NAME}")
+    again.put(AttemptBegun(attempt=2, reason=WorkloadReason.AVAILABLE_CLUSTERS, clusters=["a"]))
+    return script, again
+
+
+async def told(url: str, script: Script, columns: str, view: str) -> list[dict[str, Any]]:
+    await keep(url, script.recorded)
+    return query(url, f"SELECT {columns} FROM audit.{view} WHERE name = '{NAME}' ORDER BY position")
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_it_is_not_deleted(database_url: str, listed: bool) -> None:
+    script, again = recreated(listed=listed)
+    rows = await told(database_url, script, "phase, attempt, cluster, until", "workload_phases")
+    state = script.fleet.index.workloads[again.stream]
+    assert standing(state, script.fleet.index.context(state), script.now).word == "Nominated"
+    assert rows[-2:] == [
+        {"phase": "Reserved", "attempt": 0, "cluster": None, "until": script.now},
+        {"phase": "Nominated", "attempt": 2, "cluster": None, "until": None},
+    ]
+    found = query(database_url, "SELECT phase FROM audit.as_of('main', %s) WHERE name = %s", script.now, NAME)
+    assert found == [{"phase": "Nominated"}]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_it_waits(database_url: str, listed: bool) -> None:
+    script, _ = recreated(listed=listed)
+    rows = await told(database_url, script, "waits_for, attempt", "pending_reasons")
+    await_of_itself = query(
+        database_url,
+        "SELECT waits_for, attempt FROM audit.pending_reasons WHERE cluster = '@management' AND until IS NULL",
+    )
+    assert await_of_itself == [{"waits_for": "a cluster to admit it", "attempt": 2}]
+    assert rows
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_its_attempt_has_its_own_times(database_url: str, listed: bool) -> None:
+    script, again = recreated(listed=listed)
+    rows = await told(database_url, script, "attempt, submitted_at, reserved_at, until", "placements")
+    seen = next(
+        one.recorded_at
+        for one in script.recorded
+        if one.stream == again.stream
+        and isinstance(one.event, observations.WorkloadObserved)
+        and one.event.uid == "second"
+    )
+    # of the first there is a choice, which comes first in the order of positions; the second has none yet
+    second = next(row for row in rows if row["attempt"] == 2)
+    assert second == {"attempt": 2, "submitted_at": seen, "reserved_at": seen, "until": None}
+    first = next(row for row in rows if row["attempt"] == 1)
+    assert first["until"] is not None
+
+
+async def test_a_run_ends_when_another_job_of_the_name_is_seen_on_its_cluster(database_url: str) -> None:
+    """On one cluster there is one object of a name at a time."""
+    script = Script("a")
+    life = script.workload(NAME).runs("a")
+    first = script.now
+    uid = life.job_uid
+    life.job_uid = "uid-next"
+    life.remote_job("a", status="11", inactive=False)
+    replaced = script.now
+    life.job_uid = uid
+    life.remote_job_gone("a")
+    rows = await told(database_url, script, "job_uid, since, until, outcome", "runs")
+    pure = [
+        (run.uid, run.ended.recorded_at if run.ended else None)
+        for run in runs(POLICY, script.recorded, life.stream, f"uid-{NAME}")
+    ]
+    assert [(row["job_uid"], row["until"]) for row in rows] == pure
+    assert [(row["job_uid"], row["until"], row["outcome"]) for row in rows] == [
+        ("uid-w-a", replaced, "Removed"),
+        ("uid-next-a", None, None),
+    ]
+    assert rows[0]["since"] < first < rows[1]["since"] == replaced
+
+
+async def test_a_copy_of_the_name_goes_on_to_wait(database_url: str) -> None:
+    script = Script("a")
+    life = script.workload(NAME).offered("a")
+    since = script.now
+    life.put(
+        observations.CloneObserved(namespace="default", name=NAME, uid="other", resource_version="99", spec_key="s"),
+        "a",
+    )
+    life.clone_gone("a")
+    await keep(database_url, script.recorded)
+    rows = query(database_url, "SELECT since, until, waits_for FROM audit.pending_reasons WHERE cluster = 'a'")
+    assert rows == [{"since": since, "until": None, "waits_for": "quota for its copy"}]
