@@ -23,17 +23,20 @@ depends_on = None
 
 HERE = Path(__file__).parent
 SQL = HERE / "sql"
-# Views over the events of a Workload read them without the ends of objects that others had followed.
-EVENTS = re.compile(r"FROM controlplane\.events e(?=\s+WHERE e\.log = s\.log AND e\.stream = s\.stream\s+AND e\.type IN \('WorkloadObserved', )")
+# The events of a Workload as 0009 reads them, each parsed once.
+EVENTS = re.compile(
+    r"FROM \(\s+(SELECT e\.position, (?:(?!FROM \()[^;])*?FROM controlplane\.events e\s+WHERE e\.log = s\.log AND e\.stream = s\.stream\s+"
+    r"AND e\.type IN \('WorkloadObserved', [^;]*?)OFFSET 0\s+\) e\b"
+)
 # Another Workload begins after the one before was seen to go, or when it is first seen.
 LIFE = re.compile(
     r"(count\(\*\) FILTER \(WHERE (\w)\.type = 'WorkloadGone'\)\s+"
     r"OVER \(ORDER BY \w\.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING\)) AS life"
 )
 REPLACES = r"\1 + count(*) FILTER (WHERE \2.replaces) OVER (ORDER BY \2.position) AS life"
-DATA = "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d"
+# The same in the view of quota as PostgreSQL prints it, which 0022 has put together of several texts.
+HELD = re.compile(r"FROM (?P<source>\S+)(?= \w+\s+WHERE [^;]{,120}\(ARRAY\['WorkloadObserved'::text, 'WorkloadGone'::text\]\))")
 PHASES = (
-    (f"{DATA}\n", f"{DATA}, e.replaces\n"),
     ("e.cluster, k.face, e.d,\n", "e.cluster, k.face, e.d, e.replaces,\n"),
     # what was decided for the one before does not hold for the next
     ("'ends', q.reserved IS NULL OR q.evicted IS NOT NULL,", "'ends', q.reserved IS NULL OR q.evicted IS NOT NULL OR e.replaces,"),
@@ -52,7 +55,6 @@ INTERVALS = (
 )
 # On a cluster there is one job of a name at a time: one ends at the latest when the next is seen.
 RUNS = (
-    (f"{DATA}\n", f"{DATA}, e.replaces\n"),
     (
         "c.runs IS DISTINCT FROM coalesce(lag(c.runs) OVER (PARTITION BY c.cluster, c.job_uid ORDER BY c.position), false) AS turns",
         "(CASE WHEN c.runs THEN c.job_uid END) IS DISTINCT FROM\n                           "
@@ -64,7 +66,17 @@ RUNS = (
     ("                    WHEN j.next_finished THEN", "                    WHEN j.next_uid <> j.job_uid THEN 'Removed'\n                    WHEN j.next_finished THEN"),
 )
 PLACEMENTS = (
-    (f"{DATA},\n", f"{DATA}, e.replaces,\n"),
+    (
+        "SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at,\n                           "
+        "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d,\n                           ",
+        "SELECT e.*, ",
+    ),
+    (
+        "                    FROM controlplane.events e\n",
+        "                    FROM (\n                    SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at, "
+        "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d\n                    FROM controlplane.events e\n",
+    ),
+    ("'ClusterRefused', 'CheckStateDecided')\n", "'ClusterRefused', 'CheckStateDecided') OFFSET 0\n                    ) e\n"),
     (
         "OVER (PARTITION BY m.life ORDER BY m.position) AS reserved_at,",
         "OVER (PARTITION BY m.life ORDER BY m.position) AS reserved_at,\n"
@@ -73,7 +85,6 @@ PLACEMENTS = (
     ("           min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'", "           least(min(n.replaced_at), min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'"),
     ("OR n.evicted IS NOT NULL OR NOT n.reserved)) AS until", "OR n.evicted IS NOT NULL OR NOT n.reserved))) AS until"),
 )
-COPIES = ((f"{DATA}\n", f"{DATA}, e.replaces\n"),)
 
 
 def upgrade() -> None:
@@ -87,6 +98,7 @@ def upgrade() -> None:
     op.execute(f"CREATE VIEW read_models.phase_intervals AS {_told(phases, *PHASES, *INTERVALS)}")
     _pending(earlier, text)
     op.execute("DROP VIEW read_models.phases_with_checks")
+    _quota("read_models.told")
     op.execute(_keeper("FROM read_models.told e"))
     op.execute((SQL / "0023_kept.sql").read_text())
 
@@ -94,6 +106,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     earlier, text = _earlier(), (SQL / "0009_workloads.sql").read_text()
     op.execute(_keeper("FROM events e"))
+    _quota("controlplane.events")
     earlier["_pending"]()
     op.execute("DROP VIEW read_models.phase_intervals")
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {_placements(text)}")
@@ -109,7 +122,7 @@ def downgrade() -> None:
 def _pending(earlier: dict[str, Any], text: str) -> None:
     """Make the view of what waits: as it is, and beside what is kept, as 0015 put it together."""
     pending = earlier["_view"](text, "pending_reasons")
-    own, copies = (SQL / "0023_pending.sql").read_text(), _told(pending[pending.index("UNION ALL\n") :], *COPIES)
+    own, copies = (SQL / "0023_pending.sql").read_text(), _told(pending[pending.index("UNION ALL\n") :])
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_pending_reasons AS {own}{copies}")
     stream, kept = "'workload/' || p.namespace || '/' || p.name", earlier["KEPT"]
     own = _replaced(own, "\nWHERE p.phase NOT IN ('Finished'", f"\nWHERE {kept.format(of='p', stream=stream)} IS NOT TRUE AND p.phase NOT IN ('Finished'")
@@ -122,11 +135,20 @@ def _pending(earlier: dict[str, Any], text: str) -> None:
     op.execute(f"CREATE OR REPLACE VIEW audit.pending_reasons AS {told} UNION ALL {own}{copies}")
 
 
+def _quota(events: str) -> None:
+    """Let the view of held quota read these events."""
+    view = op.get_bind().exec_driver_sql("SELECT pg_get_viewdef('audit.quota_usage'::regclass)").scalar_one()
+    view, found = HELD.subn(f"FROM {events}", view)
+    assert found == 1, view
+    op.execute(f"CREATE OR REPLACE VIEW audit.quota_usage AS {view}")
+
+
 def _told(view: str, *changes: tuple[str, str]) -> str:
-    """Return a view of 0009 that reads what was told, and counts the Workloads of a name by it."""
+    """Return a view of 0009 without the ends of objects that others had followed, which counts the Workloads of a name by that."""
     for old, new in changes:
         view = _replaced(view, old, new)
-    view, found = EVENTS.subn("FROM read_models.told e", view)
+    told = (SQL / "0023_objects.sql").read_text()
+    view, found = EVENTS.subn(lambda match: f"FROM ({told.replace('@EVENTS@', match[1])}) e", view)
     assert found == 1, view
     view, found = LIFE.subn(REPLACES, view)
     assert found == 1, view

@@ -128,3 +128,14 @@ async def test_a_copy_of_the_name_goes_on_to_wait(database_url: str) -> None:
     await keep(database_url, script.recorded)
     rows = query(database_url, "SELECT since, until, waits_for FROM audit.pending_reasons WHERE cluster = 'a'")
     assert rows == [{"since": since, "until": None, "waits_for": "quota for its copy"}]
+
+
+async def test_it_holds_its_quota(database_url: str) -> None:
+    script = Script("a")
+    script.workload(NAME).job().seen({"QuotaReserved": True}, requests={"main": {"cpu": "2"}})
+    again = another(script, "second").seen({"QuotaReserved": True}, requests={"main": {"cpu": "3"}})
+    since = script.now
+    gone(again, f"uid-{NAME}")
+    rows = await told(database_url, script, "amount, since, until", "quota_usage")
+    assert [(int(row["amount"]), row["until"]) for row in rows] == [(2, since), (3, None)]
+    assert rows[1]["since"] == since
