@@ -87,6 +87,22 @@ PLACEMENTS = (
 )
 
 
+# Which configurations name which clusters is asked once, and not for each cluster.
+FLEET = (
+    (
+        "    SELECT c.cluster, c.phase,",
+        "    WITH named AS MATERIALIZED (\n        SELECT f.name, f.new FROM audit.config_changes f\n"
+        "        WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters' AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL)\n"
+        "    )\n    SELECT c.cluster, c.phase,",
+    ),
+    (
+        "ARRAY(SELECT f.name FROM audit.config_changes f\n                 WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters' "
+        "AND f.new ? c.cluster\n                   AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL) ORDER BY f.name)",
+        "ARRAY(SELECT f.name FROM named f WHERE f.new ? c.cluster ORDER BY f.name)",
+    ),
+)
+
+
 def upgrade() -> None:
     op.execute((SQL / "0023_told.sql").read_text())
     op.execute((SQL / "0023_absences.sql").read_text())
@@ -100,11 +116,13 @@ def upgrade() -> None:
     op.execute("DROP VIEW read_models.phases_with_checks")
     _quota("read_models.told")
     op.execute(_keeper("FROM read_models.told e"))
+    _fleet_at(*FLEET)
     op.execute((SQL / "0023_kept.sql").read_text())
 
 
 def downgrade() -> None:
     earlier, text = _earlier(), (SQL / "0009_workloads.sql").read_text()
+    _fleet_at()
     op.execute(_keeper("FROM events e"))
     _quota("controlplane.events")
     earlier["_pending"]()
@@ -158,6 +176,14 @@ def _told(view: str, *changes: tuple[str, str]) -> str:
 def _placements(text: str) -> str:
     begin = text.index("CREATE OR REPLACE VIEW audit.placements AS\n") + len("CREATE OR REPLACE VIEW audit.placements AS\n")
     return text[begin : text.index(";\n", begin)]
+
+
+def _fleet_at(*changes: tuple[str, str]) -> None:
+    text = (SQL / "0009_fleet.sql").read_text()
+    made = text[text.index("CREATE FUNCTION audit.fleet_at") :]
+    for old, new in changes:
+        made = _replaced(made, old, new)
+    op.execute(made[: made.index("$$;\n") + len("$$;\n")].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
 
 
 def _keeper(events: str) -> str:

@@ -146,6 +146,11 @@ def finish(connection: psycopg.Connection[Any], table: NewTable) -> None:
         sql.SQL("ALTER TABLE controlplane.{} ADD CONSTRAINT {} PRIMARY KEY (log, position)").format(
             name, sql.Identifier(f"{table.name}_pkey")
         ),
+        # As migration 0023 has it: what is there already is not made while others wait for the attached table.
+        sql.SQL(
+            "CREATE INDEX {} ON controlplane.{} (log, stream, position) INCLUDE (type, recorded_at) WHERE type IN"
+            " ('ClusterConnected', 'ClusterLost', 'ClusterConnectFailed', 'ClusterDisconnected', 'ClusterForgotten')"
+        ).format(sql.Identifier(f"{table.name}_connection"), name),
         sql.SQL("ALTER TABLE controlplane.{} ADD CONSTRAINT range CHECK (position >= {} AND position < {})").format(
             name, sql.Literal(table.first), sql.Literal(table.after)
         ),
@@ -219,7 +224,7 @@ def _attach(connection: psycopg.Connection[Any], table: NewTable, *, lowest: boo
     rename = sql.SQL("ALTER INDEX controlplane.{} RENAME TO {}")
     connection.execute(attach.format(name, low, sql.Literal(table.after)))
     connection.execute(sql.SQL("ALTER TABLE controlplane.{} DROP CONSTRAINT range").format(name))
-    for kind in ("version", "pkey"):
+    for kind in ("version", "pkey", "connection"):
         connection.execute(rename.format(sql.Identifier(f"{table.name}_{kind}"), sql.Identifier(f"{final}_{kind}")))
     connection.execute(sql.SQL("ALTER TABLE controlplane.{} RENAME TO {}").format(name, sql.Identifier(final)))
 
