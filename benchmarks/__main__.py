@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     failover_.add_argument("--running", type=int, default=2_000, help="Jobs that run when the leader is killed")
     audit_ = found.add_argument_group("audit and whatif")
     audit_.add_argument("--month", type=int, default=1_000_000, help="events of a month")
+    audit_.add_argument("--losses", type=int, default=1500, help="how often each cluster is lost in the month")
     archive_ = found.add_argument_group("archive")
     archive_.add_argument("--archived", type=int, default=200_000, help="events to archive, drop and restore")
     web_ = found.add_argument_group("web")

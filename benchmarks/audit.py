@@ -10,14 +10,30 @@ import psycopg
 from benchmarks.machine import database, show
 from benchmarks.recording import record
 
+# Each copy of the Workloads has its share of the month's losses of connection, spread over the time of the copy.
 _COPY = """
+WITH l AS (
+    SELECT max(position) AS last, max(recorded_at) AS at, min(recorded_at) AS began FROM controlplane.events
+), copied AS (
+    SELECT k, e.recorded_at - l.began AS after, e.position AS rank, e.log, e.stream || '-' || k AS stream, e.version, e.type, e.schema,
+           regexp_replace(e.data::text, '"name":"([^"]+)"', '"name":"\\1-' || k || '"', 'g')::json AS data,
+           e.reason, e.cluster, e.observed_at
+    FROM generate_series(1, %(copies)s) k CROSS JOIN l
+    JOIN controlplane.events e ON e.position <= l.last AND e.stream ~ '^(workload|job)/'
+    UNION ALL
+    SELECT k, (l.at - l.began) * ((2 * n - back) / (2.0 * %(each)s + 1)), 0, c.log, c.stream,
+           c.version + 2 * ((k - 1) * %(each)s + n) - back, CASE back WHEN 1 THEN 'ClusterLost' ELSE 'ClusterConnected' END, c.schema,
+           CASE back WHEN 1 THEN '{"reason":"ProbeFailed","message":"no route to host"}' ELSE c.data END,
+           CASE back WHEN 1 THEN 'ProbeFailed' ELSE '' END, c.cluster, c.observed_at
+    FROM generate_series(1, %(copies)s) k CROSS JOIN l CROSS JOIN generate_series(1, %(each)s) n CROSS JOIN generate_series(0, 1) back
+    CROSS JOIN (SELECT DISTINCT ON (e.stream) e.log, e.stream, e.schema, e.data, e.cluster, e.observed_at,
+                       (SELECT max(n.version) FROM controlplane.events n WHERE n.log = e.log AND n.stream = e.stream) AS version
+                FROM controlplane.events e WHERE e.type = 'ClusterConnected' AND e.cluster <> '@management') c
+)
 INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, caused_by, observed_at, recorded_at)
-SELECT e.log, l.last + row_number() OVER (ORDER BY k, e.position), e.stream || '-' || k, e.version, e.type, e.schema,
-       regexp_replace(e.data::text, '"name":"([^"]+)"', '"name":"\\1-' || k || '"', 'g')::json, e.reason, e.cluster, NULL,
-       e.observed_at, l.at + k * (interval '30 days' / %(copies)s) + (e.recorded_at - l.began)
-FROM generate_series(1, %(copies)s) k
-CROSS JOIN (SELECT max(position) AS last, max(recorded_at) AS at, min(recorded_at) AS began FROM controlplane.events) l
-JOIN controlplane.events e ON e.position <= l.last AND e.stream ~ '^(workload|job)/'
+SELECT e.log, l.last + row_number() OVER (ORDER BY k, e.after, e.rank), e.stream, e.version, e.type, e.schema, e.data, e.reason, e.cluster,
+       NULL, e.observed_at, l.at + k * (interval '30 days' / %(copies)s) + e.after
+FROM copied e CROSS JOIN l
 """
 _STREAMS = """
 INSERT INTO controlplane.streams (log, stream, version)
@@ -32,8 +48,9 @@ async def run(args: argparse.Namespace) -> None:
         count = len(await record(url, args))
         with psycopg.connect(url, autocommit=True) as connection:
             copies = max(1, args.month // count)
-            connection.execute("SELECT controlplane.make_room(%s)", ((copies + 1) * count,))
-            connection.execute(_COPY.replace("%(copies)s", str(copies)).encode())
+            each = -(-args.losses // copies)
+            connection.execute("SELECT controlplane.make_room(%s)", ((copies + 1) * (count + 100 * each),))
+            connection.execute(_COPY.replace("%(copies)s", str(copies)).replace("%(each)s", str(each)).encode())
             connection.execute(_STREAMS)
             connection.execute("VACUUM ANALYZE controlplane.events, controlplane.streams")
             events, workloads, one = _sizes(connection)

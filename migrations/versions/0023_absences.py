@@ -35,21 +35,32 @@ LIFE = re.compile(
 )
 REPLACES = r"\1 + count(*) FILTER (WHERE \2.replaces) OVER (ORDER BY \2.position) AS life"
 # The same in the view of quota as PostgreSQL prints it, which 0022 has put together of several texts.
-HELD = re.compile(r"FROM (?P<source>\S+)(?= \w+\s+WHERE [^;]{,120}\(ARRAY\['WorkloadObserved'::text, 'WorkloadGone'::text\]\))")
+HELD = re.compile(
+    r"FROM (?P<source>\S+)(?= \w+\s+WHERE [^;]{,120}\(ARRAY\['WorkloadObserved'::text, 'WorkloadGone'::text\]\))"
+)
 PHASES = (
     ("e.cluster, k.face, e.d,\n", "e.cluster, k.face, e.d, e.replaces,\n"),
     # what was decided for the one before does not hold for the next
-    ("'ends', q.reserved IS NULL OR q.evicted IS NOT NULL,", "'ends', q.reserved IS NULL OR q.evicted IS NOT NULL OR e.replaces,"),
+    (
+        "'ends', q.reserved IS NULL OR q.evicted IS NOT NULL,",
+        "'ends', q.reserved IS NULL OR q.evicted IS NOT NULL OR e.replaces,",
+    ),
 )
 # As 0022 makes them of the phases, and where each ends in the log.
 INTERVALS = (
-    ("p.phase, p.reason, p.message, p.position\nFROM", "p.phase, p.reason, p.message, p.position, p.refused, p.last_position\nFROM"),
+    (
+        "p.phase, p.reason, p.message, p.position\nFROM",
+        "p.phase, p.reason, p.message, p.position, p.refused, p.last_position\nFROM",
+    ),
     (
         "           n.message, n.position\n",
         "           n.message, n.position, n.refused, lead(n.position) OVER (ORDER BY n.position) AS last_position\n",
     ),
     ("g.message, g.uid) IS", "g.message, g.uid, g.refused) IS"),
-    ("lag((g.phase, g.cluster, g.attempt, g.reason, g.message, g.uid))", "lag((g.phase, g.cluster, g.attempt, g.reason, g.message, g.uid, g.refused))"),
+    (
+        "lag((g.phase, g.cluster, g.attempt, g.reason, g.message, g.uid))",
+        "lag((g.phase, g.cluster, g.attempt, g.reason, g.message, g.uid, g.refused))",
+    ),
     ("f.face ->> 'uid' AS uid,", "f.face ->> 'uid' AS uid, nullif(f.face -> 'refused', 'null') AS refused,"),
     ("'phase', q.phase,", "'phase', q.phase, 'refused', CASE WHEN q.phase = 'Pending' THEN q.rejected END,"),
 )
@@ -57,32 +68,50 @@ INTERVALS = (
 RUNS = (
     (
         "c.runs IS DISTINCT FROM coalesce(lag(c.runs) OVER (PARTITION BY c.cluster, c.job_uid ORDER BY c.position), false) AS turns",
-        "(CASE WHEN c.runs THEN c.job_uid END) IS DISTINCT FROM\n                           "
-        "lag(CASE WHEN c.runs THEN c.job_uid END) OVER (PARTITION BY c.cluster, c.job_name ORDER BY c.position) AS turns",
+        (
+            "(CASE WHEN c.runs THEN c.job_uid END) IS DISTINCT FROM\n                           "
+            "lag(CASE WHEN c.runs THEN c.job_uid END) OVER (PARTITION BY c.cluster, c.job_name ORDER BY c.position) AS turns"
+        ),
     ),
     ("b.d ->> 'uid' AS job_uid,", "b.d ->> 'uid' AS job_uid, b.d ->> 'name' AS job_name,"),
     ("WINDOW w AS (PARTITION BY t.cluster, t.job_uid ORDER", "WINDOW w AS (PARTITION BY t.cluster, t.job_name ORDER"),
     ("lead(t.type) OVER w AS next_type,", "lead(t.type) OVER w AS next_type, lead(t.job_uid) OVER w AS next_uid,"),
-    ("                    WHEN j.next_finished THEN", "                    WHEN j.next_uid <> j.job_uid THEN 'Removed'\n                    WHEN j.next_finished THEN"),
+    (
+        "                    WHEN j.next_finished THEN",
+        "                    WHEN j.next_uid <> j.job_uid THEN 'Removed'\n                    WHEN j.next_finished THEN",
+    ),
 )
 PLACEMENTS = (
     (
-        "SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at,\n                           "
-        "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d,\n                           ",
+        (
+            "SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at,\n                           "
+            "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d,\n                           "
+        ),
         "SELECT e.*, ",
     ),
     (
         "                    FROM controlplane.events e\n",
-        "                    FROM (\n                    SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at, "
-        "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d\n                    FROM controlplane.events e\n",
+        (
+            "                    FROM (\n                    SELECT e.position, e.type, e.cluster, e.reason, e.recorded_at, "
+            "replace(e.data::text, '\\u0000', '\\ufffd')::jsonb AS d\n                    FROM controlplane.events e\n"
+        ),
     ),
-    ("'ClusterRefused', 'CheckStateDecided')\n", "'ClusterRefused', 'CheckStateDecided') OFFSET 0\n                    ) e\n"),
+    (
+        "'ClusterRefused', 'CheckStateDecided')\n",
+        "'ClusterRefused', 'CheckStateDecided') OFFSET 0\n                    ) e\n",
+    ),
     (
         "OVER (PARTITION BY m.life ORDER BY m.position) AS reserved_at,",
-        "OVER (PARTITION BY m.life ORDER BY m.position) AS reserved_at,\n"
-        "               min(m.recorded_at) FILTER (WHERE m.replaces) OVER (ORDER BY m.life RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING) AS replaced_at,",
+        (
+            "OVER (PARTITION BY m.life ORDER BY m.position) AS reserved_at,\n"
+            "               min(m.recorded_at) FILTER (WHERE m.replaces)\n"
+            "                   OVER (ORDER BY m.life RANGE BETWEEN 1 FOLLOWING AND 1 FOLLOWING) AS replaced_at,"
+        ),
     ),
-    ("           min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'", "           least(min(n.replaced_at), min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'"),
+    (
+        "           min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'",
+        "           least(min(n.replaced_at), min(n.recorded_at) FILTER (WHERE n.type = 'WorkloadGone'",
+    ),
     ("OR n.evicted IS NOT NULL OR NOT n.reserved)) AS until", "OR n.evicted IS NOT NULL OR NOT n.reserved))) AS until"),
 )
 
@@ -91,13 +120,19 @@ PLACEMENTS = (
 FLEET = (
     (
         "    SELECT c.cluster, c.phase,",
-        "    WITH named AS MATERIALIZED (\n        SELECT f.name, f.new FROM audit.config_changes f\n"
-        "        WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters' AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL)\n"
-        "    )\n    SELECT c.cluster, c.phase,",
+        (
+            "    WITH named AS MATERIALIZED (\n        SELECT f.name, f.new FROM audit.config_changes f\n"
+            "        WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters'\n"
+            "          AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL)\n"
+            "    )\n    SELECT c.cluster, c.phase,"
+        ),
     ),
     (
-        "ARRAY(SELECT f.name FROM audit.config_changes f\n                 WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters' "
-        "AND f.new ? c.cluster\n                   AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL) ORDER BY f.name)",
+        (
+            "ARRAY(SELECT f.name FROM audit.config_changes f\n                 "
+            "WHERE f.log = $1 AND f.kind = 'MultiKueueConfig' AND f.field = 'clusters' AND f.new ? c.cluster\n"
+            "                   AND f.since <= $2 AND (f.until > $2 OR f.until IS NULL) ORDER BY f.name)"
+        ),
         "ARRAY(SELECT f.name FROM named f WHERE f.new ? c.cluster ORDER BY f.name)",
     ),
 )
@@ -143,7 +178,11 @@ def _pending(earlier: dict[str, Any], text: str) -> None:
     own, copies = (SQL / "0023_pending.sql").read_text(), _told(pending[pending.index("UNION ALL\n") :])
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_pending_reasons AS {own}{copies}")
     stream, kept = "'workload/' || p.namespace || '/' || p.name", earlier["KEPT"]
-    own = _replaced(own, "\nWHERE p.phase NOT IN ('Finished'", f"\nWHERE {kept.format(of='p', stream=stream)} IS NOT TRUE AND p.phase NOT IN ('Finished'")
+    own = _replaced(
+        own,
+        "\nWHERE p.phase NOT IN ('Finished'",
+        f"\nWHERE {kept.format(of='p', stream=stream)} IS NOT TRUE AND p.phase NOT IN ('Finished'",
+    )
     copies = _replaced(
         copies,
         "\nWHERE s.stream LIKE 'workload/%' AND ",
@@ -174,7 +213,9 @@ def _told(view: str, *changes: tuple[str, str]) -> str:
 
 
 def _placements(text: str) -> str:
-    begin = text.index("CREATE OR REPLACE VIEW audit.placements AS\n") + len("CREATE OR REPLACE VIEW audit.placements AS\n")
+    begin = text.index("CREATE OR REPLACE VIEW audit.placements AS\n") + len(
+        "CREATE OR REPLACE VIEW audit.placements AS\n"
+    )
     return text[begin : text.index(";\n", begin)]
 
 
@@ -190,7 +231,9 @@ def _keeper(events: str) -> str:
     """Return the function that keeps what is over, which asks these events whether the Workload is."""
     text = (SQL / "0015_read_models.sql").read_text()
     begin = text.index("CREATE FUNCTION controlplane.keep_read_models")
-    made = text[begin : text.index("$$;\n", begin) + len("$$;\n")].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
+    made = text[begin : text.index("$$;\n", begin) + len("$$;\n")].replace(
+        "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1
+    )
     asked = "SELECT e.type, e.data FROM events e"
     return _replaced(made, asked, f"SELECT e.type, e.data {events}")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -24,18 +24,21 @@ from tests.support.deep import examples
 
 CLUSTERS = ("a", "b", "c")
 Row = dict[str, Any]
+Step = Callable[[Script, Life, str, set[str]], None]
 
 
-def history(seed: int) -> Script:
+def history(seed: int, steps: Sequence[Step] = ()) -> Script:
     """A few Workloads on three clusters, to which one thing after the other happens, by chance."""
     chance, script = Random(seed), Script(*CLUSTERS)
     lives = [script.workload(f"w{number}-0a1b2") for number in range(3)]
     away: set[str] = set()
     for life in lives:
-        life.runs(chance.choice(CLUSTERS), *CLUSTERS) if chance.random() < 0.7 else life.offered(*CLUSTERS)
+        if chance.random() < 0.7:
+            life.runs(chance.choice(CLUSTERS), *CLUSTERS)
+        else:
+            life.offered(*CLUSTERS)
     for _ in range(40):
-        life, cluster = chance.choice(lives), chance.choice(CLUSTERS)
-        chance.choice(STEPS)(script, life, cluster, away)
+        chance.choice(steps or STEPS)(script, chance.choice(lives), chance.choice(CLUSTERS), away)
     return script
 
 
@@ -108,7 +111,7 @@ def _even(script: Script, of: int = 1) -> bool:
     return len(script.recorded) // of % 2 == 0
 
 
-STEPS: tuple[Callable[[Script, Life, str, set[str]], None], ...] = (
+STEPS: tuple[Step, ...] = (
     _connection,
     _connection,
     _copy_of_job,
@@ -247,7 +250,7 @@ def test_what_waits_for_a_cluster_waits_through_its_absence(url: str) -> None:
     for row in rows:
         assert row["reason"] == row["lost_for"]
         assert row["since"] >= row["lost_at"]
-        assert row["back_at"] is None or row["until"] is not None and row["until"] <= row["back_at"]
+        assert row["back_at"] is None or (row["until"] is not None and row["until"] <= row["back_at"])
 
 
 # --- the views before ------------------------------------------------------------------------------------------------
@@ -265,21 +268,14 @@ EVERY = {
     "runs": "SELECT * FROM audit.runs",
     "placements": "SELECT * FROM audit.placements",
     "quota_usage": "SELECT * FROM audit.quota_usage",
-    "fleet_at": "SELECT f.* FROM generate_series(0, 300, 30) s, audit.fleet_at('seed-1', '2026-01-01Z'::timestamptz + s * interval '1 second') f",
+    "fleet_at": "SELECT f.* FROM generate_series(0, 300, 30) s,"
+    " audit.fleet_at('seed-1', '2026-01-01Z'::timestamptz + s * interval '1 second') f",
 }
 
 
 def without_others(seed: int) -> Script:
     """A history in which a name is that of one object after the other: of that the views before told the same."""
-    chance, script = Random(seed), Script(*CLUSTERS)
-    lives = [script.workload(f"w{number}-0a1b2") for number in range(3)]
-    away: set[str] = set()
-    for life in lives:
-        life.runs(chance.choice(CLUSTERS), *CLUSTERS)
-    steps = [step for step in STEPS if step not in (_another_job, _recreated)]
-    for _ in range(40):
-        chance.choice(steps)(script, chance.choice(lives), chance.choice(CLUSTERS), away)
-    return script
+    return history(seed, [step for step in STEPS if step not in (_another_job, _recreated)])
 
 
 @pytest.mark.generated
