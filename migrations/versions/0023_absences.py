@@ -34,9 +34,9 @@ LIFE = re.compile(
     r"OVER \(ORDER BY \w\.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING\)) AS life"
 )
 REPLACES = r"\1 + count(*) FILTER (WHERE \2.replaces) OVER (ORDER BY \2.position) AS life"
-# The same in the view of quota as PostgreSQL prints it, which 0022 has put together of several texts.
-HELD = re.compile(
-    r"FROM (?P<source>\S+)(?= \w+\s+WHERE [^;]{,120}\(ARRAY\['WorkloadObserved'::text, 'WorkloadGone'::text\]\))"
+# The same in views as PostgreSQL prints them, which earlier migrations have put together of several texts.
+PRINTED = re.compile(
+    r"FROM (\S+)(?= \w+\s+WHERE [^;]{,120}\(ARRAY\['(Workload|MultiKueueConfig)Observed'::text, '\2Gone'::text\b)"
 )
 PHASES = (
     ("e.cluster, k.face, e.d,\n", "e.cluster, k.face, e.d, e.replaces,\n"),
@@ -149,7 +149,8 @@ def upgrade() -> None:
     op.execute(f"CREATE VIEW read_models.phase_intervals AS {_told(phases, *PHASES, *INTERVALS)}")
     _pending(earlier, text)
     op.execute("DROP VIEW read_models.phases_with_checks")
-    _quota("read_models.told")
+    for view in ("quota_usage", "config_changes"):
+        _read(view, "read_models.told")
     op.execute(_keeper("FROM read_models.told e"))
     _fleet_at(*FLEET)
     op.execute((SQL / "0023_kept.sql").read_text())
@@ -159,7 +160,8 @@ def downgrade() -> None:
     earlier, text = _earlier(), (SQL / "0009_workloads.sql").read_text()
     _fleet_at()
     op.execute(_keeper("FROM events e"))
-    _quota("controlplane.events")
+    for view in ("quota_usage", "config_changes"):
+        _read(view, "controlplane.events")
     earlier["_pending"]()
     op.execute("DROP VIEW read_models.phase_intervals")
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {_placements(text)}")
@@ -192,12 +194,12 @@ def _pending(earlier: dict[str, Any], text: str) -> None:
     op.execute(f"CREATE OR REPLACE VIEW audit.pending_reasons AS {told} UNION ALL {own}{copies}")
 
 
-def _quota(events: str) -> None:
-    """Let the view of held quota read these events."""
-    view = op.get_bind().exec_driver_sql("SELECT pg_get_viewdef('audit.quota_usage'::regclass)").scalar_one()
-    view, found = HELD.subn(f"FROM {events}", view)
-    assert found == 1, view
-    op.execute(f"CREATE OR REPLACE VIEW audit.quota_usage AS {view}")
+def _read(view: str, events: str) -> None:
+    """Let a view of `audit` read these events of objects."""
+    text = op.get_bind().exec_driver_sql(f"SELECT pg_get_viewdef('audit.{view}'::regclass)").scalar_one()
+    text, found = PRINTED.subn(f"FROM {events}", text)
+    assert found == 1, text
+    op.execute(f"CREATE OR REPLACE VIEW audit.{view} AS {text}")
 
 
 def _told(view: str, *changes: tuple[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from controlplane.audit.runs_seen import runs
@@ -11,9 +12,12 @@ from controlplane.audit.standing import standing
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import AttemptBegun
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import POLICY, Life, Script
+from tests.audit.test_read_models import kept, looked_through, same
 from tests.audit.test_views import query
+from tests.log.migrating import migrate
 
 NAME = "w-0a1b2"
 
@@ -144,3 +148,62 @@ async def test_it_holds_its_quota(database_url: str) -> None:
     rows = await told(database_url, script, "amount, since, until", "quota_usage")
     assert [(int(row["amount"]), row["until"]) for row in rows] == [(2, since), (3, None)]
     assert rows[1]["since"] == since
+
+
+async def test_a_configuration_that_was_made_again_is_there(database_url: str) -> None:
+    script = Script("a")
+    identity = {"name": "config", "resource_version": "9"}
+    script.put(
+        NewEvent(
+            stream="multikueueconfig/config",
+            event=observations.MultiKueueConfigObserved(**identity, uid="new", clusters=["a", "b"]),
+        )
+    )
+    script.put(
+        NewEvent(stream="multikueueconfig/config", event=observations.MultiKueueConfigGone(name="config", uid="cf"))
+    )
+    await keep(database_url, script.recorded)
+    rows = query(
+        database_url, "SELECT change, old, new, until FROM audit.config_changes WHERE name = 'config' ORDER BY position"
+    )
+    assert [(row["change"], row["new"]) for row in rows] == [("Created", ["a"]), ("Changed", ["a", "b"])]
+    assert rows[-1]["until"] is None
+    (fleet,) = query(database_url, "SELECT configs FROM audit.fleet_at('main', %s) WHERE cluster = 'a'", script.now)
+    assert fleet == {"configs": ["config"]}
+
+
+async def test_what_goes_on_is_not_kept(database_url: str) -> None:
+    """The last that was recorded of its name is that it is gone, and it was another one."""
+    script = Script("a")
+    life = script.workload(NAME).runs("a").finishes("a")
+    again = another(script, "second").seen(
+        {"QuotaReserved": ("Pending", "the queue is full"), "Finished": False, "Admitted": False}
+    )
+    gone(again, f"uid-{NAME}")
+    script.workload("over-0a1b2").runs("a").finishes("a")
+    await keep(database_url, script.recorded)
+    looked_through(database_url)
+    assert kept(database_url) == ["over-0a1b2"]
+    assert same(database_url) > 0
+    assert life.name == again.name
+
+
+async def test_what_was_kept_before_is_told_of_its_events(empty_database_url: str) -> None:
+    url, phases = empty_database_url, "SELECT phase FROM audit.workload_phases WHERE name = %s ORDER BY position"
+    migrate(url, "0022")
+    script = Script("a")
+    script.workload(NAME).job().seen({"QuotaReserved": ("Pending", "the queue is full")})
+    again = another(script, "second").seen({"QuotaReserved": ("Pending", "the queue is still full")})
+    gone(again, f"uid-{NAME}")
+    script.workload("over-0a1b2").runs("a").finishes("a").gone()
+    await keep(url, script.recorded)
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT controlplane.keep_read_models('main', 1000, interval '-1000 days')")
+    assert kept(url) == ["over-0a1b2", NAME]
+    assert [row["phase"] for row in query(url, phases, NAME)] == ["Pending", "Pending", "Deleted"]
+    migrate(url, "head")
+    assert kept(url) == ["over-0a1b2"]
+    assert [row["phase"] for row in query(url, phases, NAME)] == ["Pending", "Pending"]
+    assert same(url) > 0
+    migrate(url, "0022", back=True)
+    assert [row["phase"] for row in query(url, phases, NAME)] == ["Pending", "Pending", "Deleted"]

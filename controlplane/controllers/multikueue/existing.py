@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.conditions import route_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
+from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.observations import (
     AdmissionCheckObserved,
     ClusterQueueObserved,
@@ -173,7 +174,7 @@ class ExistingObjects:
         if isinstance(recorded.event, LocalQueueObserved):
             self.local_queues[recorded.stream] = recorded.event
         elif isinstance(recorded.event, LocalQueueGone):
-            self.local_queues.pop(recorded.stream, None)
+            forget(self.local_queues, recorded.stream, recorded.event)
 
     def queue_policy(self, local: WorkloadObserved | None) -> str:
         """Return the execution policy that the ClusterQueue of a Workload asks for, "" for none."""

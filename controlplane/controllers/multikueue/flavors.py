@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue import objects, observations
+from controlplane.controllers.multikueue import objects
+from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.observations import (
     Observation,
     WorkerClusterQueueGone,
@@ -167,9 +168,9 @@ class WorkerQueues:
             case WorkerLocalQueueObserved():
                 self._local[cluster, event.namespace, event.name] = event
             case WorkerClusterQueueGone():
-                _forget(self._queues, (cluster, "", event.name), event)
+                forget(self._queues, (cluster, "", event.name), event)
             case WorkerLocalQueueGone():
-                _forget(self._local, (cluster, event.namespace, event.name), event)
+                forget(self._local, (cluster, event.namespace, event.name), event)
 
     def seen(self, cluster: str, kind: str) -> list[Observation]:
         """Return the queues of a kind (`Kind.name`) that are known to exist on a cluster."""
@@ -197,16 +198,6 @@ class WorkerQueues:
         if not lacking:
             return FITS, f"free in {through.cluster_queue}"
         return (NOT_KNOWN, f"{lacking}, and its cohort may lend") if queue.borrows else (FULL, lacking)
-
-
-def _forget(
-    table: dict[_Place, observations.WorkerClusterQueueObserved] | dict[_Place, WorkerLocalQueueObserved],
-    place: _Place,
-    gone: observations.ObjectGone,
-) -> None:
-    known = table.get(place)
-    if known is not None and known.uid == gone.uid:
-        del table[place]
 
 
 def _lacking(groups: Sequence[WorkerResourceGroup], asked: Mapping[str, Mapping[str, str]]) -> str:

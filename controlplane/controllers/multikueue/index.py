@@ -34,6 +34,7 @@ from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.facets import of_workload
+from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_listed, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
@@ -310,7 +311,7 @@ class WorkloadIndex(SharedJobs):
                 self._appeared[name] = recorded.version
             self.clusters[name] = event
         elif isinstance(event, observations.MultiKueueClusterGone):
-            self.clusters.pop(name, None)
+            forget(self.clusters, name, event)
         elif isinstance(event, _CONNECTIVITY):
             self._fold_connection(recorded, name)
         if observed:
@@ -372,7 +373,7 @@ class WorkloadIndex(SharedJobs):
             if before is None or before.parameters != event.parameters:
                 self._enqueue_workloads()
         elif isinstance(event, observations.AdmissionCheckGone):
-            self.checks.pop(name, None)
+            forget(self.checks, name, event)
         self._enqueue(recorded.stream)
 
     def _fold_queue(self, recorded: Recorded, name: str) -> None:
@@ -381,7 +382,7 @@ class WorkloadIndex(SharedJobs):
         if isinstance(event, observations.ClusterQueueObserved):
             self.queues[name] = event
         elif isinstance(event, observations.ClusterQueueGone):
-            self.queues.pop(name, None)
+            forget(self.queues, name, event)
         after = self.queues.get(name)
         if (before.execution_policy if before else "") != (after.execution_policy if after else ""):
             self._enqueue_workloads()
@@ -391,6 +392,6 @@ class WorkloadIndex(SharedJobs):
         if isinstance(event, observations.MultiKueueConfigObserved):
             self.configs[name] = event
         elif isinstance(event, observations.MultiKueueConfigGone):
-            self.configs.pop(name, None)
+            forget(self.configs, name, event)
         self._enqueue_checks()
         self._enqueue_workloads()

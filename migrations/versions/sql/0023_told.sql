@@ -3,10 +3,10 @@
 CREATE VIEW read_models.told AS
 SELECT e.log, e.position, e.stream, e.version, e.type, e.data, e.recorded_at
 FROM controlplane.events e
-WHERE e.type NOT IN ('WorkloadGone', 'CloneGone', 'RemoteJobGone') OR coalesce((
+WHERE e.type NOT LIKE '%Gone' OR coalesce((
     SELECT replace(o.data::text, '\u0000', '\ufffd')::jsonb ->> 'uid' = replace(e.data::text, '\u0000', '\ufffd')::jsonb ->> 'uid'
     FROM controlplane.events o
-    WHERE o.log = e.log AND o.stream = e.stream AND o.version < e.version AND o.type = replace(e.type, 'Gone', 'Observed')
+    WHERE o.log = e.log AND o.stream = e.stream AND o.version < e.version AND o.type = regexp_replace(e.type, 'Gone$', 'Observed')
       AND o.cluster = e.cluster
       AND replace(o.data::text, '\u0000', '\ufffd')::jsonb ->> 'name' = replace(e.data::text, '\u0000', '\ufffd')::jsonb ->> 'name'
     ORDER BY o.version DESC LIMIT 1), true);
