@@ -21,6 +21,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.reasons import MissingQuota, missing_in
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import PENDING_EVALUATION
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
@@ -31,7 +32,7 @@ _TRIED = frozenset(
     {
         "",
         "Pending",
-        reasons.PENDING_EVALUATION,
+        PENDING_EVALUATION,
         reasons.WAITING_FOR_QUOTA,
         reasons.WAITING_FOR_PREEMPTED,
         reasons.WAITING_FOR_PODS_READY,

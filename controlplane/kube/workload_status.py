@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from controlplane.kube.kinds import Json
 
-ADMISSION_MANAGER = "kueue-admission"
 RECLAIMABLE_MANAGER = "kueue-reclaimable-pods"
 JOB_MANAGER = "kueue-job-controller"
 ADMISSION_CONDITIONS = (

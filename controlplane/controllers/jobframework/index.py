@@ -32,8 +32,8 @@ from controlplane.controllers.jobframework.state import QueuedJobState, fold, wi
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, is_placed, topology_stream
 from controlplane.controllers.jobframework.unread import UnreadObjects
-from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube import kinds
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.log.event import Event, Recorded
 
 K = TypeVar("K")
@@ -312,7 +312,7 @@ class JobIndex:
         if event.slice is not None:
             self._chains[event.namespace, event.slice.name] = stream
             job = self.state(stream).job
-            here = job is None or job.managed_by != MANAGED_BY
+            here = job is None or job.managed_by != MULTIKUEUE
             (self.sliced.add if here and has_gated_pods(event) else self.sliced.discard)(event.uid)
         self._enqueue_pods(event)
         if before == stream:

@@ -17,10 +17,11 @@ from typing import Any
 
 from controlplane.kube.conditions import condition, drop_condition, is_true, set_condition
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ADMISSION_MANAGER
 from controlplane.kube.requests import merge_diff
 from controlplane.kube.workload_status import ADMISSION_CONDITIONS
 from controlplane.simulation.apiserver.store import Store
-from controlplane.simulation.kueue.common import ADMISSION_MANAGER, Gates, parse_timestamp, timestamp
+from controlplane.simulation.kueue.common import Gates, parse_timestamp, timestamp
 
 _MANAGED_FIELDS = (
     "admission",
