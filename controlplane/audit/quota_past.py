@@ -25,6 +25,8 @@ from controlplane.kube.kueue_names import PENDING_EVALUATION
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
+NOT_TRIED = "not tried by itself"
+"""What stands for the reason of a Workload that has none: it was not tried yet, or one that is like it was, and did not fit."""
 _BEING_EVICTED = " is being evicted"
 _SHORT = timedelta(seconds=1)
 # What its condition says of a Workload that the scheduler looks at.
