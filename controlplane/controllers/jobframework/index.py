@@ -178,7 +178,7 @@ class JobIndex:
         return self.namespaces.all_of(namespace)
 
     def sized(self, job: events.QueuedJobObserved) -> events.QueuedJobObserved:
-        """Return a job that runs with the sizes of the one that is made of it, where that has them; as it is if none is there."""
+        """Return a running job with the sizes of the one that is made of it; as it is if none is there."""
         made = self.state(job.sized_by).job if job.sized_by and not job.suspended else None
         if made is None or made.owner is None or made.owner.uid != job.uid:
             return job
@@ -208,7 +208,7 @@ class JobIndex:
         return Ancestor(known=known) if top is None else self._found(top, known=known)
 
     def _found(self, top: str, *, known: bool) -> Ancestor:
-        """Return the topmost job of a stream, and whether it is admitted: an elastic one is while any slice of it is."""
+        """Return the topmost job of a stream, and whether it, or a slice of it, is admitted."""
         state = self.state(top)
         unfinished = [uid for uid, one in state.workloads.items() if not one.is_true("Finished")]
         last = max(unfinished, key=lambda uid: state.workloads_at[uid], default="")

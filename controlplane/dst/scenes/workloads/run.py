@@ -396,5 +396,5 @@ class WorkloadRun(SceneRun):
 
 
 def of_others(stream: str) -> bool:
-    """Whether a stream is of a controller that sees objects for itself: of quota automation, admission, job framework."""
+    """Whether a stream is of a controller that sees objects for itself: quota, admission, the job framework."""
     return stream.startswith(_OTHERS)
