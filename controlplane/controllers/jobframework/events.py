@@ -91,12 +91,12 @@ class JobEnding(Part):
 
 
 class QueuedJobObserved(ObjectObserved):
-    """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`); `stopping`: it
-    is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `refused`: by its own
-    controller; `problem`: why no pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of
-    what it has of an admission, of a kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is
-    read with that, `runtime` the body that it was read with last. `sized_by`: the stream of the job that is made of it and has the sizes
-    of its pod sets, which has the generation `sized_at`; 0 where they are its own."""
+    """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`);
+    `stopping`: it is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size
+    while it runs; `refused`: by its own controller; `problem`: why no pod sets can be made of it. `body` names its
+    labels, annotations and spec. `injected`: a digest of what it has of an admission, of a kind that changes at rest.
+    `rests_on` names the runtime of its pods, `unresolved` what is read with that, `runtime` the body that it was read
+    with last. `sized_by`: the stream of the job made of it that has its sizes, of the generation `sized_at`, or 0."""
 
     kind: str
     generation: int = 0
@@ -137,8 +137,8 @@ class QueuedJobGone(ObjectVanished):
 
 
 class JobWorkloadObserved(ObjectObserved):
-    """A Workload. `references`: its owners, if none of them controls it; `spec` and `status` name its bodies. `slice`: what it is of an
-    elastic job."""
+    """A Workload. `references`: its owners, if none controls it; `spec` and `status` name its bodies; `slice`: what it
+    is of an elastic job."""
 
     generation: int = 0
     created: str = ""
