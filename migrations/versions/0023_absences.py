@@ -142,6 +142,7 @@ def upgrade() -> None:
     op.execute((SQL / "0023_told.sql").read_text())
     op.execute((SQL / "0023_absences.sql").read_text())
     earlier, text = _earlier(), (SQL / "0009_workloads.sql").read_text()
+    _outages(earlier)
     phases, runs = (earlier["_view"](text, name) for name in ("workload_phases", "runs"))
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_workload_phases AS {_told(phases, *PHASES)}")
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_dispatched_runs AS {_told(runs, *RUNS)}")
@@ -153,7 +154,7 @@ def upgrade() -> None:
         _read(view, "read_models.told")
     op.execute(_keeper("FROM read_models.told e"))
     _fleet_at(*FLEET)
-    op.execute((SQL / "0023_kept.sql").read_text())
+    op.execute((SQL / "0023_kept.sql").read_text().replace("@LOST@", _lost()))
 
 
 def downgrade() -> None:
@@ -174,10 +175,43 @@ def downgrade() -> None:
     op.execute("DROP INDEX controlplane.events_connection")
 
 
+def _outages(earlier: dict[str, Any]) -> None:
+    """Make the view from runs to absences of that of 0009, with the event that began the absence, and the others of it."""
+    view = earlier["_view"]((SQL / "0009_fleet.sql").read_text(), "outage_workloads")
+    begin, end = view.index("    SELECT * FROM absence a\n"), view.index("    OFFSET 0\n")
+    view = view[:begin] + (SQL / "0023_absences_of_run.sql").read_text() + view[end:]
+    view = _replaced(view, "WITH absence AS MATERIALIZED (SELECT * FROM audit.cluster_absences)\n", "")
+    view = _replaced(
+        view, "r.position\nFROM audit.runs r", "r.position, o.position AS lost_position\nFROM audit.runs r"
+    )
+    op.execute(f"CREATE VIEW read_models.outage_runs AS {view}")
+    op.execute((SQL / "0023_outages.sql").read_text())
+
+
+def _own() -> str:
+    """Return what 0022 says of the Workload itself: what happened to its cluster meanwhile is a range of positions."""
+    own = _replaced(
+        (SQL / "0022_pending.sql").read_text(),
+        "FROM read_models.phases_with_checks p",
+        "FROM read_models.phase_intervals p",
+    )
+    begin = own.index("                    SELECT e.type <> 'ClusterConnected' AS lost")
+    end = own.index("                ) o ON true")
+    own = own[:begin] + _lost() + own[end:]
+    bound = "AND e.position > p.position\n"
+    return _replaced(
+        own, bound, f"{bound}                  AND e.position < coalesce(p.last_position, 9223372036854775807)\n"
+    )
+
+
+def _lost() -> str:
+    return (SQL / "0023_lost.sql").read_text()
+
+
 def _pending(earlier: dict[str, Any], text: str) -> None:
     """Make the view of what waits: as it is, and beside what is kept, as 0015 put it together."""
     pending = earlier["_view"](text, "pending_reasons")
-    own, copies = (SQL / "0023_pending.sql").read_text(), _told(pending[pending.index("UNION ALL\n") :])
+    own, copies = _own(), _told(pending[pending.index("UNION ALL\n") :])
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_pending_reasons AS {own}{copies}")
     stream, kept = "'workload/' || p.namespace || '/' || p.name", earlier["KEPT"]
     own = _replaced(

@@ -41,15 +41,7 @@ FROM (
     FROM read_models.pending_reasons w
     JOIN read_models.workload_phases p ON p.log = w.log AND p.namespace = w.namespace AND p.name = w.name AND p.position = w.position
     CROSS JOIN LATERAL (
-        SELECT e.reason, coalesce(replace(e.data::text, '\u0000', '\ufffd')::jsonb ->> 'message', '') AS message
-        FROM controlplane.events e
-        WHERE e.log = p.log AND e.stream = 'cluster/' || p.cluster AND e.position < p.position
-          AND e.type IN ('ClusterLost', 'ClusterConnectFailed', 'ClusterDisconnected')
-          AND e.position > coalesce((
-              SELECT c.position FROM controlplane.events c
-              WHERE c.log = p.log AND c.stream = 'cluster/' || p.cluster AND c.position < p.position
-                AND c.type = 'ClusterConnected' ORDER BY c.position DESC LIMIT 1), 0)
-        ORDER BY e.position LIMIT 1
+        @LOST@
     ) b
     WHERE w.cluster = '@management' AND w.waits_for = p.cluster || ' to come back'
 ) n
