@@ -23,6 +23,20 @@ depends_on = None
 
 HERE = Path(__file__).parent
 SQL = HERE / "sql"
+# What is kept of a Workload, if that is all that there is to say of it. As a join it is asked once for the rows of a Workload that lie
+# together, and not for each; `OFFSET 0` keeps it from being asked for all Workloads at once.
+KEPT_ROWS = """SELECT v.* FROM read_models.{view} v CROSS JOIN LATERAL (
+    SELECT FROM read_models.streams k
+    WHERE k.log = v.log AND k.stream = 'workload/' || v.namespace || '/' || v.name AND k.version >= coalesce((
+        SELECT e.version FROM controlplane.events e WHERE e.log = k.log AND e.stream = k.stream ORDER BY e.version DESC LIMIT 1), 0)
+    OFFSET 0
+) k"""
+LIVE = {
+    "workload_phases": ("live_workload_phases",),
+    "placements": ("live_placements",),
+    "effects": ("live_effects",),
+    "runs": ("live_dispatched_runs", "live_local_runs"),
+}
 # The events of a Workload as 0009 reads them, each parsed once.
 EVENTS = re.compile(
     r"FROM \(\s+(SELECT e\.position, (?:(?!FROM \()[^;])*?FROM controlplane\.events e\s+WHERE e\.log = s\.log AND e\.stream = s\.stream\s+"
@@ -149,6 +163,10 @@ def upgrade() -> None:
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {_told(_placements(text), *PLACEMENTS)}")
     op.execute(f"CREATE VIEW read_models.phase_intervals AS {_told(phases, *PHASES, *INTERVALS)}")
     _pending(earlier, text)
+    for view, live in LIVE.items():
+        parts = [KEPT_ROWS.format(view=view)]
+        parts += [earlier["TOLD"].format(view=one, kept=earlier["OF_NAME"], word="NOT") for one in live]
+        op.execute(f"CREATE OR REPLACE VIEW audit.{view} AS {' UNION ALL '.join(parts)}")
     op.execute("DROP VIEW read_models.phases_with_checks")
     for view in ("quota_usage", "config_changes"):
         _read(view, "read_models.told")
@@ -164,6 +182,8 @@ def downgrade() -> None:
     for view in ("quota_usage", "config_changes"):
         _read(view, "controlplane.events")
     earlier["_pending"]()
+    for view, live in LIVE.items():
+        earlier["_tell"](view, *live)
     op.execute("DROP VIEW read_models.phase_intervals")
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {_placements(text)}")
     for view, name in (("live_dispatched_runs", "runs"), ("live_workload_phases", "workload_phases")):
@@ -224,8 +244,9 @@ def _pending(earlier: dict[str, Any], text: str) -> None:
         "\nWHERE s.stream LIKE 'workload/%' AND ",
         f"\nWHERE {kept.format(of='s', stream='s.stream')} IS NOT TRUE AND s.stream LIKE 'workload/%' AND ",
     )
-    told = earlier["TOLD"].format(view="pending_reasons", kept=earlier["OF_NAME"], word="")
-    op.execute(f"CREATE OR REPLACE VIEW audit.pending_reasons AS {told} UNION ALL {own}{copies}")
+    op.execute(
+        f"CREATE OR REPLACE VIEW audit.pending_reasons AS {KEPT_ROWS.format(view='pending_reasons')} UNION ALL {own}{copies}"
+    )
 
 
 def _read(view: str, events: str) -> None:
