@@ -25,7 +25,7 @@ from controlplane.controllers.coscheduling.events import (
     target_of,
 )
 from controlplane.controllers.coscheduling.events import Where as Place
-from controlplane.controllers.coscheduling.names import template_name
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
@@ -115,26 +115,23 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         return live[-1] if live else None
 
     def claims_of(self, attempt: RunAttempt) -> list[observations.ClaimObserved]:
-        """Return the claims that were made for an attempt: those it owns, and those that only their names and labels
-        tie to it.
+        """Return the claims that were made of an attempt's templates, by their names, which its UID is in: those that it owns, and
+        those that nobody does. Another claim that names the run as its owner is somebody's who wants it to go with the run.
         """
-        names = _template_names(attempt)
+        names = _claim_names(attempt)
         return [
-            claim
-            for claim in self.claims.values()
-            if attempt.uid in claim.owners or (not claim.owners and _tied(claim, names))
+            one for one in self.claims.values() if one.name in names and (attempt.uid in one.owners or not one.owners)
         ]
 
 
-def _template_names(attempt: RunAttempt) -> list[str]:
+def _claim_names(attempt: RunAttempt) -> set[str]:
+    """Return the names that claims of an attempt's templates may have, whoever made them."""
     run = attempt.run
     if run is None:
-        return []
-    return [template_name(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
-
-
-def _tied(claim: observations.ClaimObserved, templates: list[str]) -> bool:
-    return any(claim.name == f"{template}-{claim.placeholder}-0" for template in templates)
+        return set()
+    places = [(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
+    placeholder = placeholder_name("", run.name)
+    return {claim_name(*place) for place in places} | {made_claim_name(*place, placeholder) for place in places}
 
 
 def fold(state: RunState, recorded: Recorded) -> RunState:
