@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name
 from tests.coscheduling.samples import NS, UID, claim, owner, run, task, template, volume_claim
 from tests.coscheduling.scene import Scene
-from tests.coscheduling.started import MODES, SINGLE, finish
+from tests.coscheduling.started import MODES, RUN, SINGLE, finish, started
 
 AUTO = {"tekton.dev/auto-cleanup-pvc": "true"}
 
@@ -30,3 +32,26 @@ def test_a_claim_of_the_user_is_not_deleted_because_it_names_the_run_as_its_owne
     kept = made if mode == "disabled" else set()
     assert scene.names("PersistentVolumeClaim") == sorted({"artifacts", "data", *kept})
     assert all(one.name in made for one in scene.events(events.ClaimRemovalDecided, events.ClaimReleaseDecided))
+
+
+def orphaned(scene: Scene, kind: str, name: str) -> dict[str, Any]:
+    """Take the owner off an object, as the garbage collector does for `kubectl delete --cascade=orphan`."""
+    obj = scene.objects[kind, NS, name]
+    return scene.put(obj | {"metadata": {key: one for key, one in obj["metadata"].items() if key != "ownerReferences"}})
+
+
+@pytest.mark.parametrize("told", ["first", "after"])
+def test_a_placeholder_that_was_orphaned_and_removed_is_in_nobodys_way(told: str) -> None:
+    scene = started("pipelineruns")
+    if told == "first":
+        orphaned(scene, "StatefulSet", SINGLE)
+        scene.settle()
+    scene.drop("PipelineRun", NS, RUN)
+    scene.settle()
+    if scene.names("StatefulSet"):
+        scene.drop("StatefulSet", NS, SINGLE)
+    scene.settle()
+    assert not scene.room.runs
+    scene.put(run(template("a"), tasks=[task("t", "a")], uid="another"))
+    scene.settle()
+    assert scene.names("StatefulSet") == [SINGLE]

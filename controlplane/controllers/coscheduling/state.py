@@ -228,13 +228,14 @@ def _fold_run(
 def _fold_placeholder(
     state: RunState, event: observations.PlaceholderCreated | observations.PlaceholderDeleted
 ) -> RunState:
-    if isinstance(event, observations.PlaceholderCreated):
-        attempt = _attempt(state, event.owner)
-        return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
-    for attempt in state.attempts.values():
-        if event.uid in attempt.placeholders:
-            return _with(state, _replace(attempt, placeholders=without(attempt.placeholders, event.uid)))
-    return state
+    before = next((one for one in state.attempts.values() if event.uid in one.placeholders), None)
+    if before is not None:
+        state = _with(state, _replace(before, placeholders=without(before.placeholders, event.uid)))
+    if not isinstance(event, observations.PlaceholderCreated):
+        return state
+    # Whose run is deleted without its dependents loses its owner, and is what was made for that run all the same.
+    attempt = _attempt(state, event.owner or (before.uid if before is not None else ""))
+    return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
 
 
 def _fold_pod(
