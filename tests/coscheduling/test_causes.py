@@ -141,6 +141,12 @@ def refusing(mode: str, kind: str, failure: WriteRefusal) -> Story:
     return story.cause(events.CoschedulingFailed)
 
 
+def possible_after_all() -> Story:
+    """A claim that was refused is made, of which the run says that it cannot be."""
+    story = refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")).settled()
+    return story.later(minutes=10).cause(ClaimObserved)
+
+
 def recreated() -> Story:
     """Another run of the same name is there."""
     story = started()
@@ -242,6 +248,7 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
         lambda: refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")),
     ),
     (events.RunRefused, R.VOLUMES_APART, apart),
+    (events.RefusalWithdrawn, R.NOTHING_IN_THE_WAY, possible_after_all),
     (events.UnfitTaskTold, R.TASK_NEVER_FITS, unfit),
     (events.TaskEndDecided, R.TASK_NEVER_FITS, unfit),
     (events.PlaceholderEvicted, R.TASK_EXCLUDED, lambda: unfit("16")),

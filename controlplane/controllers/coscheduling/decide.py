@@ -19,9 +19,10 @@ from controlplane.controllers.coscheduling.placement.cleanup import claims_go
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import RunContext, RunPass
-from controlplane.controllers.coscheduling.state import RunAttempt, RunState
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState, said_on
 from controlplane.controllers.coscheduling.validation import volumes_problem
 from controlplane.runtime.decision_pass import PassResult
+from controlplane.runtime.writes import WriteFailure
 
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
 _QUOTA = "exceeded quota"
@@ -77,6 +78,7 @@ def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mo
         return
     if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode):
         return
+    _withdraw(pass_, attempt, run)
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
         _create(pass_, attempt, run, mode)
     for placeholder in attempt.placeholders.values():
@@ -155,13 +157,39 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
         reason = CoschedulingReason.SEVERAL_CLAIMS if several else CoschedulingReason.BAD_INPUT
         _say_refused(pass_, attempt, run, REFUSED, message, reason)
         return True
-    for target, trouble in pass_.state.trouble.items():
-        if trouble.action == events.ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
+    for target, trouble in _claim_trouble(pass_, run).items():
+        if _is_final(trouble.code, trouble.message):
             message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
             _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
             pass_.wake_at(trouble.until)
             return pass_.now < trouble.until
     return False
+
+
+def _claim_trouble(pass_: RunPass, run: WorkerRunObserved) -> dict[str, WriteFailure]:
+    """Return what was said against creating claims for a run, by target; not what was said against those of an earlier one of its
+    name.
+    """
+    made = [claim_name(one.base, one.name, run.uid) for one in run.workspaces if one.template]
+    targets = [events.target_of(pass_.around.cluster, "PersistentVolumeClaim", name) for name in made]
+    found = {target: pass_.state.trouble[target] for target in targets if target in pass_.state.trouble}
+    return {target: one for target, one in found.items() if one.action == events.ClaimCreationDecided.__name__}
+
+
+def _withdraw(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> None:
+    """Take back what was said on a run, once nothing of it holds."""
+    told = said_on(run)
+    if told is None or told.get("reason") not in (REFUSED, CLAIM_FAILED) or _claim_trouble(pass_, run):
+        return
+    pass_.write(
+        events.RefusalWithdrawn(
+            cluster=pass_.around.cluster,
+            attempt_uid=attempt.uid,
+            name=run.name,
+            resource_version=run.resource_version,
+            reason=CoschedulingReason.NOTHING_IN_THE_WAY,
+        )
+    )
 
 
 def _volumes_part(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> bool:

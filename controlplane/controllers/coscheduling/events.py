@@ -105,6 +105,10 @@ class RunRefused(CoschedulingWrite):
     message: str
 
 
+class RefusalWithdrawn(CoschedulingWrite):
+    """Take the condition `Coscheduled` off the run: what it says does not hold any more, and the run is placed."""
+
+
 class UnfitTaskTold(CoschedulingWrite):
     """Say on the run that a task of it can never run beside the others: condition `Coscheduled`, False."""
 
@@ -180,6 +184,7 @@ EVENTS: tuple[type[Event], ...] = (
     ClusterChosen,
     ModePinned,
     RunRefused,
+    RefusalWithdrawn,
     ClaimCreationDecided,
     PlaceholderCreationDecided,
     PlaceholderEvicted,

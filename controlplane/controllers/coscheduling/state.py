@@ -6,7 +6,8 @@ after success, deletion and failover is one and the same."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from controlplane.controllers.coscheduling.events import (
     CoschedulingWrite,
     ModePinned,
     PlaceholderEvicted,
+    RefusalWithdrawn,
     RunCompleted,
     RunRefused,
     UnfitTaskTold,
@@ -31,6 +33,8 @@ from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
 from controlplane.values import Value
 
+CONDITION = "Coscheduled"
+_REST = timedelta(minutes=5)
 _replace = msgspec.structs.replace
 
 
@@ -157,6 +161,7 @@ def _fold(state: RunState, recorded: Recorded) -> RunState:
     event, cluster = recorded.event, recorded.cluster
     match event:
         case observations.WorkerRunObserved() | observations.WorkerRunGone():
+            state = _unsaid(state, target_of(cluster, "PipelineRun", event.name), event)
             return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, cluster)
         case observations.PlaceholderCreated() | observations.PlaceholderDeleted():
             return _fold_placeholder(_close(state, cluster, "StatefulSet", event.name), event)
@@ -187,14 +192,20 @@ def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), completed=True))
         case AttemptFenced():
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), fenced=True))
-        case CoschedulingFailed():
-            return refused(state, event)
-        case CoschedulingUnneeded():
-            return dropped(state, event.target)
+        case CoschedulingFailed() | CoschedulingUnneeded():
+            return _fold_ended(state, event, recorded.recorded_at)
         case CoschedulingWrite():
             return _fold_write(state, event, recorded)
         case _:
             return state
+
+
+def _fold_ended(state: RunState, event: CoschedulingFailed | CoschedulingUnneeded, at: datetime) -> RunState:
+    if isinstance(event, CoschedulingFailed):
+        return refused(_unsaid(state, event.target), event)
+    # The server took it and shows no change (a webhook undid it): it is not asked again at once.
+    rest = WriteFailure(1, 0, "", "the write changed nothing", at + _REST, event.action)
+    return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: rest})
 
 
 def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded) -> RunState:
@@ -203,6 +214,8 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
     match decision:
         case RunRefused():
             return _with(state, _replace(attempt, refused=decision.message))
+        case RefusalWithdrawn():
+            return _with(state, _replace(attempt, refused=""))
         case UnfitTaskTold():
             return _with(state, _replace(attempt, unfit=decision.message))
         case PlaceholderEvicted():
@@ -213,6 +226,28 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
             return _with(state, _replace(attempt, moved={**attempt.moved, decision.placeholder: moved}))
         case _:
             return state
+
+
+def _unsaid(
+    state: RunState, target: str, seen: observations.WorkerRunObserved | observations.WorkerRunGone | None = None
+) -> RunState:
+    """Return the state in which what was to be said on a run is to be said again: the write that says it ends here, and the run
+    does not show it.
+    """
+    effect = state.effects.get(target)
+    if effect is None or not isinstance(decision := effect.decision, RunRefused | UnfitTaskTold):
+        return state
+    if isinstance(seen, observations.WorkerRunObserved) and seen.uid == decision.attempt_uid:
+        told = said_on(seen)
+        if told is not None and told.get("message") == decision.message:
+            return state
+    attempt = _attempt(state, decision.attempt_uid)
+    return _with(state, _replace(attempt, **{"refused" if isinstance(decision, RunRefused) else "unfit": ""}))
+
+
+def said_on(run: observations.WorkerRunObserved) -> dict[str, Any] | None:
+    """Return what we said on a run, None if it shows nothing of ours."""
+    return next((one for one in run.conditions if one.get("type") == CONDITION and one.get("status") == "False"), None)
 
 
 def _fold_run(
