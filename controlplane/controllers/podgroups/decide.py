@@ -179,7 +179,7 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     found = resolved.resolution
     if index.is_gone(seen.facts.namespace, found.owner):
         return NOTHING  # the garbage collector would take it as soon as it is there
-    wanted, resources = _derive(index, first, found)
+    wanted, resources = _derive(index, first, found, found.min_member)
     created = events.GroupCreationDecided(
         cluster=index.connection.name,
         owner=found.owner,
@@ -193,20 +193,29 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     return _not_before(_after(state.lost_at, state.lost), created, now)
 
 
-def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:
-    """Return minMember and minResources as the owners say now."""
+def _members_now(index: PodGroupIndex, namespace: str, found: Resolution) -> int | None:
+    """Return how many members the owners ask for now; None where that is not known: an owner that was read before, and cannot be
+    read any more or is gone, asks for what it did.
+    """
+    read = {look.owner for look in found.looked if look.outcome == "Found"}
+    unknown = False
+    for position in range(found.selected, 0, -1):
+        owner = found.chain[position]
+        state = index.owners.get(events.owner_stream(namespace, owner))
+        if state is None or state.answer.facts is None:
+            if state is None or state.answer.outcome == "Unavailable" or owner in read:
+                return None
+            unknown = True
+        elif state.answer.facts.min_member is not None:
+            return member_count(state.answer.facts.min_member) or 1
+    return None if unknown else 1
+
+
+def _derive(index: PodGroupIndex, member: MemberState, found: Resolution, before: int) -> tuple[int, dict[str, str]]:
+    """Return minMember and minResources as the owners say now; `before`: how many members there were to be until now."""
     assert member.seen is not None
     namespace = member.seen.facts.namespace
-    wanted = found.min_member
-    for position in range(found.selected, 0, -1):
-        state = index.owners.get(events.owner_stream(namespace, found.chain[position]))
-        if state is None or state.answer.outcome == "Unavailable":
-            break  # nothing newer is known
-        if state.answer.facts is not None and state.answer.facts.min_member is not None:
-            wanted = member_count(state.answer.facts.min_member) or 1
-            break
-    else:
-        wanted = 1
+    wanted = _members_now(index, namespace, found) or before
     requests = newest_template(index.templates(found, namespace), namespace, found) or member.seen.requests
     return wanted, min_resources(requests, wanted) or {}
 
@@ -215,7 +224,8 @@ def _update(
     index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, first: MemberState
 ) -> events.GroupUpdateDecided | None:
     assert first.resolved is not None
-    wanted = _derive(index, first, first.resolved.resolution)
+    before = state.derived[0] if state.derived is not None else seen.min_member
+    wanted = _derive(index, first, first.resolved.resolution, before)
     # Of a group that others made, only what we would write is compared: it may ask for more.
     shown = {name: amount for name, amount in seen.min_resources.items() if name in wanted[1]}
     known = state.derived if state.derived is not None else (seen.min_member, shown)
