@@ -17,7 +17,6 @@ from controlplane.controllers.podgroups import render
 from controlplane.controllers.podgroups.causes import cause
 from controlplane.controllers.podgroups.decide import (
     GroupPassResult,
-    claim_of,
     decide_group,
     decide_member,
     decide_rules,
@@ -130,8 +129,7 @@ class PodGroupController(WritingController[GroupWrite]):
         self._wait(stream, plan.read)
         for decision in plan.decisions:
             if isinstance(decision, GroupStatusDecided) and decision.reason == PodGroupReason.ROOM_FOUND:
-                claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
-                self.index.admitting[stream] = claim.min_resources if claim is not None else {}
+                self.index.admit(stream)
         events = [
             NewEvent(
                 stream=stream,

@@ -25,10 +25,10 @@ from controlplane.controllers.podgroups.ownership import (
     resolve,
     skip,
 )
-from controlplane.controllers.podgroups.phases import Counts, GroupClaim, Phase
+from controlplane.controllers.podgroups.phases import Counts, Phase
 from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
+from controlplane.controllers.podgroups.reservations import claim_of
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, RulesState
-from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
 from controlplane.runtime.streams import object_of
 
@@ -123,21 +123,26 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     if state.seen.deleting:
         return NOTHING
     if first is None or is_made_by_others(state, first):
-        return _keep_others(index, state, state.seen, members, now)
+        return _keep_others(index, stream, state, state.seen, members, now)
     if (update := _update(index, state, state.seen, first)) is not None:
         return _not_before(_after(state.missed_at, state.missed), update, now)
-    return _status(index, state, state.seen, members, now)
+    return _status(index, stream, state, state.seen, members, now)
 
 
 def _keep_others(
-    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
+    index: PodGroupIndex,
+    stream: str,
+    state: PodGroupState,
+    seen: events.GroupObserved,
+    members: list[MemberState],
+    now: datetime,
 ) -> GroupPassResult:
     """Return what follows for a group that others made: its fields are theirs, its phase is that of the pods that name
     it.
     """
     named = [one for one in members if one.seen is not None and one.seen.facts.group_name]
     if named or state.derived or state.written_at:
-        return _status(index, state, seen, named, now)
+        return _status(index, stream, state, seen, named, now)
     return NOTHING
 
 
@@ -255,10 +260,15 @@ def _by_template(
 
 
 def _status(
-    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
+    index: PodGroupIndex,
+    stream: str,
+    state: PodGroupState,
+    seen: events.GroupObserved,
+    members: list[MemberState],
+    now: datetime,
 ) -> GroupPassResult:
     counts = phases.count(one.seen.stage for one in members if one.seen is not None)
-    phase, reason, wake = _phase(index, state, seen, counts, members, now)
+    phase, reason, wake = _phase(index, stream, state, seen, counts, members, now)
     warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
     same = shown == (phase, counts.running, counts.succeeded, counts.failed) and state.phase == phase
@@ -283,6 +293,7 @@ def _status(
 
 def _phase(
     index: PodGroupIndex,
+    stream: str,
     state: PodGroupState,
     seen: events.GroupObserved,
     counts: Counts,
@@ -305,51 +316,11 @@ def _phase(
     if counts.live < max(seen.min_member, 1):
         return phase, PodGroupReason.MEMBERS_CHANGED, None
     claim = claim_of(state, members)
-    if claim is not None and phases.fits(claim, index.capacity, reserved(index, seen), index.policy.overcommit):
+    if claim is not None and phases.fits(
+        claim, index.capacity, index.kept_free_besides(stream), index.policy.overcommit
+    ):
         return "Inqueue", PodGroupReason.ROOM_FOUND, None
     return phase, PodGroupReason.MEMBERS_CHANGED, None
-
-
-def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | None:
-    """Return what a group asks for and has, in billionths; None if its minResources cannot be read."""
-    if state.seen is None:
-        return None
-    allocated: dict[str, int] = {}
-    placed = [one.seen for one in members if one.seen is not None and one.seen.stage == "Bound"]
-    for member in placed:
-        for name, amount in member.requests.items():
-            allocated[name] = allocated.get(name, 0) + amount
-    try:
-        wanted = {name: nanos(amount) for name, amount in state.seen.min_resources.items()}
-    except ValueError:
-        return None
-    counts = phases.count(one.seen.stage for one in members if one.seen is not None)
-    return GroupClaim(
-        phase=state.phase,
-        live=counts.live,
-        min_member=state.seen.min_member,
-        min_resources=wanted,
-        allocated=allocated,
-        allocated_members=len(placed),
-    )
-
-
-def reserved(index: PodGroupIndex, besides: events.GroupObserved) -> dict[str, int]:
-    """Return what all other groups keep free."""
-    total: dict[str, int] = {}
-    for stream, group in index.groups.items():
-        if group.seen is None or group.seen.uid == besides.uid or group.phase not in ("Inqueue", "Running"):
-            continue
-        claim = claim_of(group, index.members_of(stream))
-        for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
-            total[name] = total.get(name, 0) + amount
-    # What was admitted in this very pass counts, though it is not folded yet: else all that wait would get the same.
-    for stream, wanted in index.admitting.items():
-        known = index.groups.get(stream)
-        if known is None or known.phase == "Pending":
-            for name, amount in wanted.items():
-                total[name] = total.get(name, 0) + amount
-    return total
 
 
 def _warnings(members: list[MemberState]) -> list[Warned]:

@@ -27,7 +27,8 @@ from controlplane.controllers.podgroups.facets import PodGroupFacets
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
 from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
-from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity
+from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity, GroupClaim
+from controlplane.controllers.podgroups.reservations import Reservations, claim_of
 from controlplane.controllers.podgroups.rules import NAME, NAMESPACE
 from controlplane.controllers.podgroups.state import (
     MemberState,
@@ -77,7 +78,7 @@ class PodGroupPolicy(Part):
 class PodGroupIndex:
     """The states, and the ways between them."""
 
-    GIVEN = ("policy", "admitting")
+    GIVEN = ("policy",)
 
     def __init__(self, policy: PodGroupPolicy) -> None:
         self.policy = policy
@@ -90,7 +91,7 @@ class PodGroupIndex:
         self.connection = Connection(name=MANAGEMENT)
         self.positions = PodGroupFacets()
         self.waiters: dict[str, set[str]] = {}
-        self.admitting: dict[str, dict[str, int]] = {}
+        self._reservations = Reservations()
         self.unresolved: set[str] = set()
         self._members_of: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, set[str]]] = {}
@@ -165,6 +166,20 @@ class PodGroupIndex:
         """Return the streams of the owners whose templates may say what a pod of a group asks for."""
         return [*self._below.get(found.owner.uid, ()), *(owner_stream(namespace, one) for one in found.chain[1:])]
 
+    def _claim(self, stream: str) -> GroupClaim | None:
+        group = self.groups.get(stream)
+        return claim_of(group, self.members_of(stream)) if group is not None else None
+
+    def kept_free_besides(self, stream: str) -> dict[str, int]:
+        """Return what all groups but one keep free, in billionths."""
+        return self._reservations.besides(stream, self.groups, self._claim)
+
+    def admit(self, stream: str) -> None:
+        """Count what a group is admitted for, until that is folded; one that is no longer Pending counts as it is."""
+        claim = self._claim(stream)
+        if claim is not None and claim.phase == "Pending":
+            self._reservations.admit(stream, claim.min_resources)
+
     def existing(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion).
 
@@ -197,6 +212,8 @@ class PodGroupIndex:
         after = fold_member(before, recorded)
         self.positions.member(stream, before, after, recorded.position)
         left, joined = place_of(before), place_of(after)
+        for group in {left, joined}:
+            self._reservations.changed(group)
         if after.resolved is not before.resolved or left != joined:
             if left:
                 self._leave(left, stream, before)
@@ -259,7 +276,7 @@ class PodGroupIndex:
 
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
-        self.admitting.pop(stream, None)
+        self._reservations.folded(stream)
         self.left.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
