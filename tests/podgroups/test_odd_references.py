@@ -45,3 +45,15 @@ def test_an_owner_with_such_a_reference_ends_the_walk() -> None:
     (read,) = scene.recorded(OwnerRead)
     assert read.answer.outcome == "Misfit"
     assert [one.resolution.owner.name for one in scene.recorded(OwnerResolved)] == ["w"]
+
+
+def test_another_object_of_the_owners_name_is_another_object_also_where_it_cannot_be_read() -> None:
+    """The garbage collector goes by UIDs: it would take the group at once."""
+    scene = stage()
+    metadata = {"name": "w", "namespace": NS, "uid": "uid-other", "ownerReferences": [FIELDS | {"name": "../x"}]}
+    scene.put({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata})
+    scene.put(owned())
+    scene.settle()
+    (read,) = scene.recorded(OwnerRead)
+    assert read.answer.outcome == "Replaced"
+    assert scene.all(POD_GROUPS) == []

@@ -37,7 +37,14 @@ from controlplane.controllers.podgroups.events import (
     owner_stream,
 )
 from controlplane.controllers.podgroups.index import PodGroupIndex, PodGroupPolicy
-from controlplane.controllers.podgroups.objects import DEFAULT_SCHEDULER, PODS, OwnerMisfit, OwnerReference, owner_facts
+from controlplane.controllers.podgroups.objects import (
+    DEFAULT_SCHEDULER,
+    PODS,
+    OwnerMisfit,
+    OwnerReference,
+    identity,
+    owner_facts,
+)
 from controlplane.controllers.podgroups.observe import observe
 from controlplane.controllers.podgroups.ownership import Outcome, OwnerAnswer, Read
 from controlplane.controllers.podgroups.reasons import PodGroupReason
@@ -256,9 +263,9 @@ def _pause(failures: int) -> timedelta:
 def _facts(obj: dict[str, object], uid: str) -> OwnerAnswer:
     """Return what an object that was read says of itself; one that does not fit its API cannot be followed."""
     try:
+        if (found := identity(obj)[2]) != uid:
+            return OwnerAnswer(outcome="Replaced", message=f"its UID is {found}")
         facts = owner_facts(obj)
     except OwnerMisfit as error:
         return OwnerAnswer(outcome="Misfit", message=str(error))
-    if facts.uid != uid:
-        return OwnerAnswer(outcome="Replaced", message=f"its UID is {facts.uid}")
     return OwnerAnswer(outcome="Found", facts=facts)
