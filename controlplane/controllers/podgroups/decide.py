@@ -54,7 +54,7 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
     be.
     """
     seen = state.seen
-    if seen is None or not index.ready or skip(seen.facts, index.policy.schedulers) is not None:
+    if seen is None or seen.deleting or not index.ready or skip(seen.facts, index.policy.schedulers) is not None:
         return NOTHING
     if state.resolved is None:
         return _resolve(index, seen, now)
@@ -147,17 +147,19 @@ def _keep_others(
 
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
-    """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
+    """Return the oldest of the members that were resolved to a group, those that are not being deleted first: the one that it is
+    derived from.
+    """
     namespace, name = object_of(stream)  # a pod may name any group
     resolved = [
-        (one.seen.created, one.seen.facts.name, one)
+        (one.seen.deleting, one.seen.created, one.seen.facts.name, one)
         for one in members
         if one.seen is not None
         and one.resolved is not None
         and one.resolved.group == name
         and one.seen.facts.namespace == namespace
     ]
-    return min(resolved, key=lambda found: found[:2])[2] if resolved else None
+    return min(resolved, key=lambda found: found[:3])[3] if resolved else None
 
 
 def is_made_by_others(state: PodGroupState, first: MemberState | None) -> bool:
@@ -182,8 +184,8 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     assert seen is not None
     assert resolved is not None
     found = resolved.resolution
-    if index.is_gone(seen.facts.namespace, found.owner):
-        return NOTHING  # the garbage collector would take it as soon as it is there
+    if seen.deleting or index.is_gone(seen.facts.namespace, found.owner):
+        return NOTHING  # nobody needs it any more, or the garbage collector would take it as soon as it is there
     wanted, resources = _derive(index, first, found, found.min_member)
     created = events.GroupCreationDecided(
         cluster=index.connection.name,

@@ -72,6 +72,9 @@ def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequen
         group, rests = _group_of(group_stream(seen.facts.namespace, seen.facts.group_name), around)
         sentence = f"It names its group itself: PodGroup {seen.facts.group_name}. {_phase(group)}"
         return answer(Standing("Pending"), sentence, last(events, MemberObserved), *rests)
+    if seen.deleting:
+        stands = Standing("Running" if seen.stage == "Bound" else "Pending")
+        return answer(stands, "It is being deleted, and gets no PodGroup any more.", last(events, MemberObserved))
     failed = last(around, OwnerReadFailed)
     if failed is not None and isinstance(failed.event, OwnerReadFailed):
         read = failed.event
