@@ -55,3 +55,25 @@ def test_a_placeholder_that_was_orphaned_and_removed_is_in_nobodys_way(told: str
     scene.put(run(template("a"), tasks=[task("t", "a")], uid="another"))
     scene.settle()
     assert scene.names("StatefulSet") == [SINGLE]
+
+
+def test_a_claim_that_the_user_has_taken_from_its_run_stays() -> None:
+    """Tekton makes claims of templates with the run as their owner: one without is kept on purpose."""
+    scene = Scene("workspaces")
+    scene.put(run(template("a"), tasks=[task("t", "a")], annotations=AUTO))
+    scene.settle()
+    (name,), made = scene.names("PersistentVolumeClaim"), len(scene.requests)
+    orphaned(scene, "PersistentVolumeClaim", name)
+    scene.settle()
+    finish(scene)
+    (kept,) = scene.of("PersistentVolumeClaim")
+    assert "deletionTimestamp" not in kept["metadata"]
+    assert not [one for one in scene.requests[made:] if one.ref.kind.kind == "PersistentVolumeClaim"]
+    scene.drop("PipelineRun", NS, RUN)
+    scene.settle()
+    assert not scene.room.runs
+    events_before = len(scene.log)
+    scene.change("PersistentVolumeClaim", NS, name, status={"phase": "Bound"})
+    assert len(scene.log) == events_before, "it is nobody's here any more"
+    scene.restart()
+    assert scene.decide() == []

@@ -109,7 +109,8 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         """Whether nothing more can come of it: no run, nothing made for one, no open write, and no task that was seen before its
         run.
         """
-        quiet = not self.effects and not self.pods and not self.task_pods and not self.claims
+        claimed = any(one.owners or one.placeholder for one in self.claims.values())
+        quiet = not self.effects and not self.pods and not self.task_pods and not claimed
         return quiet and not any(one.live or one.placeholders or one.expected for one in self.attempts.values())
 
     @property
@@ -123,19 +124,21 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         those that nobody does. Another claim that names the run as its owner is somebody's who wants it to go with the run.
         """
         names = _claim_names(attempt)
-        return [
-            one for one in self.claims.values() if one.name in names and (attempt.uid in one.owners or not one.owners)
-        ]
+        claims = [one for one in self.claims.values() if one.name in names]
+        return [one for one in claims if attempt.uid in one.owners or (not one.owners and names[one.name])]
 
 
-def _claim_names(attempt: RunAttempt) -> set[str]:
-    """Return the names that claims of an attempt's templates may have, whoever made them."""
+def _claim_names(attempt: RunAttempt) -> dict[str, bool]:
+    """Return the names that claims of an attempt's templates may have, each with whether one may have no owner: those that
+    Tekton's StatefulSets make have none.
+    """
     run = attempt.run
     if run is None:
-        return set()
+        return {}
     places = [(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
     placeholder = placeholder_name("", run.name)
-    return {claim_name(*place) for place in places} | {made_claim_name(*place, placeholder) for place in places}
+    made = {made_claim_name(*place, placeholder): True for place in places}
+    return {claim_name(*place): False for place in places} | made
 
 
 def fold(state: RunState, recorded: Recorded) -> RunState:
