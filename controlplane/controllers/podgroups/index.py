@@ -28,7 +28,7 @@ from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
 from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
 from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity, GroupClaim
-from controlplane.controllers.podgroups.reservations import Reservations, claim_of
+from controlplane.controllers.podgroups.reservations import Reservations, claim_of, gives_back
 from controlplane.controllers.podgroups.rules import NAME, NAMESPACE
 from controlplane.controllers.podgroups.state import (
     MemberState,
@@ -130,12 +130,14 @@ class PodGroupIndex:
         elif isinstance(event, RoomObserved):
             self.capacity = event.room
             self.positions.around["room"] = recorded.position
-            waiting = [
-                (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
-            ]
-            self.enqueue(*(name for _, name in sorted(waiting)))
+            self._enqueue_waiting()
         elif isinstance(event, CONNECTIVITY):
             self._fold_connection(recorded)
+
+    def _enqueue_waiting(self) -> None:
+        """Have all groups decided about that may find room now, the oldest first."""
+        found = [(one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"]
+        self.enqueue(*(name for _, name in sorted(found)))
 
     # --- lookups -----------------------------------------------------------------------------------------------------
 
@@ -295,6 +297,8 @@ class PodGroupIndex:
             self.enqueue(*self._members_of.get(stream, ()))
         if before.seen is not after.seen or before.slot != after.slot:
             self.enqueue(stream)
+        if gives_back(before, after):
+            self._enqueue_waiting()
 
     def _fold_owner(self, recorded: Recorded) -> None:
         key, event = recorded.stream, recorded.event

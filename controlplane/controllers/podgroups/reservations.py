@@ -14,6 +14,7 @@ from controlplane.controllers.podgroups.state import MemberState, PodGroupState
 from controlplane.kube.quantities import nanos
 
 _Amounts = dict[str, int]
+_KEEPING = ("Inqueue", "Running")
 
 
 class Reservations:
@@ -58,6 +59,15 @@ class Reservations:
         _add(found, self._kept.get(stream, {}), -1)
         _add(found, self._admitted, 1)
         return found
+
+
+def gives_back(before: PodGroupState, after: PodGroupState) -> bool:
+    """Whether a group keeps free what it kept no longer, though nothing of the cluster's room has changed. That its members run
+    shows in the room.
+    """
+    if before.seen is None or before.phase not in _KEEPING:
+        return False
+    return after.seen is None or after.phase not in _KEEPING or before.seen.min_resources != after.seen.min_resources
 
 
 def _add(total: _Amounts, amounts: Mapping[str, int], sign: int) -> None:
