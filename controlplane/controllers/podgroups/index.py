@@ -26,7 +26,7 @@ from controlplane.controllers.podgroups.events import (
 from controlplane.controllers.podgroups.facets import PodGroupFacets
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
-from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
+from controlplane.controllers.podgroups.ownership import MOST_OWNERS, OUR_SCHEDULERS, OwnerAnswer, Resolution
 from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity, GroupClaim
 from controlplane.controllers.podgroups.reservations import Reservations, claim_of, gives_back
 from controlplane.controllers.podgroups.rules import NAME, NAMESPACE
@@ -225,6 +225,12 @@ class PodGroupIndex:
         elif joined and isinstance(recorded.event, MemberObserved):
             self.positions.in_group(joined, before, after, recorded.position)
             self.enqueue(joined)
+        if (
+            before.seen is not None
+            and before.resolved is None
+            and (after.seen is None or after.seen.uid != before.seen.uid)
+        ):
+            self._forget_looked_at(before.seen.facts.namespace, before.seen.facts.controller, stream)
         if after.seen is None:
             self.members.pop(stream, None)
         else:
@@ -257,8 +263,7 @@ class PodGroupIndex:
         mates.pop(stream, None)
         if not mates:
             self._members_of.pop(group, None)
-            if group not in self.groups:
-                self.positions.forget_group(group)
+            self._forget_group(group)
         self.enqueue(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             groups = self._users.get(owner.uid, {})
@@ -269,12 +274,38 @@ class PodGroupIndex:
                 self._users.pop(owner.uid, None)
                 self._forget(owner_stream(group.split("/")[1], owner))
 
-    def _forget(self, key: str) -> None:
-        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself."""
+    def _forget_group(self, stream: str) -> None:
+        """Drop a group that is gone, and so are its members and what was to be written to it."""
+        state = self.groups.get(stream)
+        if state is not None and (state.seen is not None or state.slot.effect is not None):
+            return
+        self.positions.forget_group(stream)
+        if state is not None:
+            del self.groups[stream]
+            self.left[stream] = WriteSlot(version=state.slot.version, position=state.slot.position)
+            if len(self.left) > _REMEMBERED:
+                self.left.popitem(last=False)
+
+    def _forget(self, key: str, waited: str = "") -> None:
+        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself. `waited`: who
+        does not wait for it any longer.
+        """
         state = self.owners.get(key)
-        if state is not None and not state.watched and not self.waiters.get(key):
+        if state is not None and not state.watched and not self.waiters.get(key, set()) - {waited}:
             del self.owners[key]
             self.positions.forget_owner(key)
+
+    def _forget_looked_at(self, namespace: str, following: OwnerReference | None, stream: str = "") -> None:
+        """Drop what was read of an owner and those above it for a pod that went before it was known whose group it is in, or for
+        an owner that went.
+        """
+        for _ in range(MOST_OWNERS):
+            key = owner_stream(namespace, following) if following is not None else ""
+            if following is None or (state := self.owners.get(key)) is None:
+                return
+            if following.uid not in self._users:
+                self._forget(key, stream)
+            following = state.answer.facts.controller if state.answer.facts is not None else None
 
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
@@ -283,14 +314,9 @@ class PodGroupIndex:
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
         self.positions.group(stream, before, after, recorded.position)
-        if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
-            self.groups.pop(stream, None)
-            self.positions.forget_group(stream)
-            self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
-            if len(self.left) > _REMEMBERED:
-                self.left.popitem(last=False)
-        else:
-            self.groups[stream] = after
+        self.groups[stream] = after
+        if not self._members_of.get(stream):
+            self._forget_group(stream)
         if (before.seen is None) != (after.seen is None) or (
             before.seen is not None and after.seen is not None and before.seen.owner_uid != after.seen.owner_uid
         ):
@@ -317,6 +343,8 @@ class PodGroupIndex:
         if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
             self.owners.pop(key, None)
             self.positions.forget_owner(key)
+            facts = before.answer.facts
+            self._forget_looked_at(before.namespace, facts.controller if facts is not None else None)
 
     def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
