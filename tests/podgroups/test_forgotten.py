@@ -20,6 +20,7 @@ def nothing_left(scene: Stage) -> None:
     assert not index.groups
     assert not index.owners
     assert not index.waiters
+    assert not index._below
     assert not index.unresolved
     assert all(scene.fleet.is_over(one.stream) for one in scene.log if one.stream.startswith(("member/", "podgroup/")))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from controlplane.controllers.podgroups.events import GroupUpdateDecided
+from controlplane.controllers.podgroups.events import GroupUpdateDecided, OwnerReadFailed
 from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest
@@ -78,3 +80,18 @@ def test_the_gang_of_an_owner_that_is_gone_is_left_to_the_garbage_collector() ->
     scene.settle()
     assert members(scene) == 2
     assert scene.recorded(GroupUpdateDecided) == []
+
+
+def test_an_owner_that_could_not_be_read_is_read_again_by_a_process_that_was_slow() -> None:
+    """The pause may be over before the pods that wait are decided about again: then they still wait for the same read."""
+    scene = stage()
+    scene.put(manifest(WIDGET))
+    scene.put(pod_manifest(WIDGET, "p1"))
+    scene.refused["Widget"] = WriteRefusal(503, "ServiceUnavailable", "later")
+    for stream in scene.fleet.take_dirty():
+        scene._turn(stream)
+    assert scene.recorded(OwnerReadFailed)
+    scene.refused.clear()
+    scene.now += timedelta(seconds=5)
+    scene.settle()
+    assert len(scene.all(POD_GROUPS)) == 1

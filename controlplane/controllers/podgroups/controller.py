@@ -168,13 +168,12 @@ class PodGroupController(WritingController[GroupWrite]):
 
     def _wait(self, stream: str, read: Read | None) -> None:
         before = self._wanted.get(stream)
-        if before == read:
-            return
-        if before is not None:
-            self.index.waiters.get(owner_stream(before.namespace, before.owner), set()).discard(stream)
+        if before is not None and before != read:
+            self.index.waits_no_more(stream, owner_stream(before.namespace, before.owner))
+            del self._wanted[stream]
         if read is None:
-            self._wanted.pop(stream, None)
             return
+        # Also for one that it waited for already: an answer that was folded meanwhile took all who wait.
         self._wanted[stream] = read
         self.index.waiters.setdefault(owner_stream(read.namespace, read.owner), set()).add(stream)
 

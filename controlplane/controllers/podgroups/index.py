@@ -154,6 +154,13 @@ class PodGroupIndex:
         state = self.owners.get(owner_stream(namespace, owner))
         return state is not None and state.answer.outcome in ("NotFound", "Replaced")
 
+    def waits_no_more(self, stream: str, owner: str) -> None:
+        """Take note that a pod does not wait for an owner's read any longer."""
+        waiters = self.waiters.get(owner, set())
+        waiters.discard(stream)
+        if not waiters:
+            self.waiters.pop(owner, None)
+
     def members_of(self, stream: str) -> list[MemberState]:
         """Return the members of a group that are there, in the order in which they were resolved."""
         return [self.members[name] for name in self._members_of.get(stream, ())]
@@ -349,7 +356,10 @@ class PodGroupIndex:
     def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
             if state is not None and state.template is not None and state.template.above:
-                self._below.get(state.template.above, {}).pop(key, None)
+                below = self._below.get(state.template.above, {})
+                below.pop(key, None)
+                if not below:
+                    self._below.pop(state.template.above, None)
         if after.template is not None and after.template.above:
             self._below.setdefault(after.template.above, {})[key] = after.template
 
