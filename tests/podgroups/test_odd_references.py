@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.podgroups.events import MemberRefused, OwnerRead, OwnerResolved
+from controlplane.controllers.podgroups.explain import STORIES
 from controlplane.controllers.podgroups.objects import POD_GROUPS
 from controlplane.kube.kinds import Json
 from tests.podgroups.scenes import NS
+from tests.podgroups.test_awaited import ReadLog
 from tests.podgroups.test_fleet import stage
 
 NO_NAMES = ["../secrets/token", "a/b", "..", "%2e%2e", "a\nb", "x" * 254, "u" * 100_000]
@@ -33,6 +35,11 @@ def test_a_reference_that_names_no_object_is_refused(field: str, text: str) -> N
     assert not scene.reads
     assert scene.recorded(OwnerResolved) == scene.all(POD_GROUPS) == []
     assert all(len(one.stream) < 600 for one in scene.log)
+    told = STORIES.history(ReadLog(scene.log), "pod", NS, "p")
+    assert told is not None
+    assert STORIES.explain["pod"](told).sentence.startswith(
+        f"It is left alone, because metadata.ownerReferences[0].{field}: is "
+    )
 
 
 def test_an_owner_with_such_a_reference_ends_the_walk() -> None:
