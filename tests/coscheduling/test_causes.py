@@ -147,6 +147,17 @@ def possible_after_all() -> Story:
     return story.later(minutes=10).cause(ClaimObserved)
 
 
+def taken() -> Story:
+    """A placeholder of the run's name is there, which is nobody's."""
+    story = Story().run()
+    story.passes(1)
+    left = stateful_set(SINGLE)
+    left["spec"]["template"]["metadata"] = {"labels": left["metadata"]["labels"]}
+    del left["metadata"]["ownerReferences"]
+    story.put(left)
+    return story.cause()
+
+
 def recreated() -> Story:
     """Another run of the same name is there."""
     story = started()
@@ -246,6 +257,12 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
         events.RunRefused,
         R.BAD_INPUT,
         lambda: refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")),
+    ),
+    (events.RunRefused, R.BAD_INPUT, taken),
+    (
+        events.RefusalWithdrawn,
+        R.NOTHING_IN_THE_WAY,
+        lambda: without(taken().settled(), "StatefulSet").cause(PlaceholderDeleted),
     ),
     (events.RunRefused, R.VOLUMES_APART, apart),
     (events.RefusalWithdrawn, R.NOTHING_IN_THE_WAY, possible_after_all),

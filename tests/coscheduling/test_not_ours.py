@@ -77,3 +77,28 @@ def test_a_claim_that_the_user_has_taken_from_its_run_stays() -> None:
     assert len(scene.log) == events_before, "it is nobody's here any more"
     scene.restart()
     assert scene.decide() == []
+
+
+@pytest.mark.parametrize("mode", ["workspaces", "pipelineruns", "isolate-pipelinerun"])
+def test_a_placeholder_that_is_nobodys_is_named_and_neither_used_nor_deleted(mode: str) -> None:
+    """Who deleted a run without its dependents, while nobody watched, has left its placeholder to itself."""
+    before = started(mode)
+    (name,) = before.names("StatefulSet")
+    left = before.objects["StatefulSet", NS, name]
+    left["metadata"].pop("ownerReferences")
+    scene = Scene(mode)
+    scene.put(left)
+    scene.put(run(template("a"), tasks=[task("t", "a")]))
+    scene.settle()
+    (said,) = scene.objects["PipelineRun", NS, RUN]["status"]["conditions"]
+    assert said["reason"] == "CoschedulingRefused"
+    assert said["message"] == (
+        f"StatefulSet {NS}/{name}: metadata.ownerReferences: its owner is nobody, not PipelineRun {NS}/{RUN} (uid {UID}); "
+        "wait until it is gone, delete it, or give the run another name"
+    )
+    assert not [one for one in scene.requests if one.ref.kind.kind == "StatefulSet"]
+    scene.drop("StatefulSet", NS, name)
+    scene.settle()
+    (made,) = scene.of("StatefulSet")
+    assert made["metadata"]["ownerReferences"][0]["uid"] == UID
+    assert scene.objects["PipelineRun", NS, RUN]["status"]["conditions"] == []

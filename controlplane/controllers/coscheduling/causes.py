@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.controllers.coscheduling import events
-from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
+from controlplane.controllers.coscheduling.decide import CLAIM_FAILED, wanted_placeholders
 from controlplane.controllers.coscheduling.names import pod_name
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
@@ -36,10 +36,12 @@ CAUSES: Table = {
     events.AttemptFenced: {R.RECREATED: ("{run}.pinned", "current", "view")},
     events.RunRefused: {
         R.SEVERAL_CLAIMS: (*_GOES_ON, *_SAID),
-        R.BAD_INPUT: (*_GOES_ON, *_SAID, "{failed}.trouble"),
+        R.BAD_INPUT: (*_GOES_ON, *_SAID, "{failed}.trouble", "{wanted}.there"),
         R.VOLUMES_APART: (*_GOES_ON, *_SAID, "volumes"),
     },
-    events.RefusalWithdrawn: {R.NOTHING_IN_THE_WAY: (*_GOES_ON, "{run}.shows", "{claims}.there", "volumes")},
+    events.RefusalWithdrawn: {
+        R.NOTHING_IN_THE_WAY: (*_GOES_ON, "{run}.shows", "{claims}.there", "{wanted}.there", "volumes")
+    },
     events.ClaimCreationDecided: {R.CLAIM_FROM_TEMPLATE: ("claim/{name}.there", *_GOES_ON)},
     events.PlaceholderCreationDecided: dict.fromkeys(
         (R.ONE_PER_RUN, R.WORKSPACE_HAS_A_CLAIM), ("placeholder/{name}.there", *_GOES_ON)
@@ -83,18 +85,23 @@ def cause(decision: events.CoschedulingDecision, state: RunState, positions: Fac
 def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     """Return what the words in the table stand for. `left` is what is there of a run that is over before it began
     here, `failed` the claims that an API server refused, where that is why a run is refused, `claims` those that are there,
+    `wanted` the placeholders that it is to have, or those of them that are nobody's, where that may be why it is refused,
     `placed` the pod of the placeholder.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or RunAttempt(uid=uid)
     claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
     failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
-    placeholder = str(getattr(decision, "placeholder", ""))
+    placeholder, wanted = str(getattr(decision, "placeholder", "")), wanted_placeholders(attempt)
+    if isinstance(decision, events.RunRefused):
+        left = state.attempts.get("")
+        wanted = [name for name in wanted if left is not None and left.placeholder(name) is not None]
     return {
         "run": (uid,),
         "parent": ("parent.pinned",) if attempt.run is not None and attempt.run.parent else (),
         "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
         "failed": failed if claim_failed else (),
+        "wanted": [f"placeholder/{name}" for name in wanted],
         "claims": [f"claim/{one.name}" for one in state.claims_of(attempt)],
         "placed": [f"pod/{key}" for key, pod in state.pods.items() if pod.name == pod_name(placeholder)],
         "target": (decision.target,) if isinstance(decision, events.CoschedulingWrite) else (),

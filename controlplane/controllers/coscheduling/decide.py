@@ -13,9 +13,10 @@ from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.moving import move
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, Binding, PipelineRun
+from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, STATEFUL_SETS, Binding, PipelineRun
 from controlplane.controllers.coscheduling.observations import WorkerRunObserved
 from controlplane.controllers.coscheduling.placement.cleanup import claims_go
+from controlplane.controllers.coscheduling.placement.existing import name_taken
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import RunContext, RunPass
@@ -76,7 +77,7 @@ def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mo
     """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
-    if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode):
+    if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode) or _taken(pass_, attempt, run):
         return
     _withdraw(pass_, attempt, run)
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
@@ -164,6 +165,28 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
             pass_.wake_at(trouble.until)
             return pass_.now < trouble.until
     return False
+
+
+def _taken(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> bool:
+    """Say once on the run that a placeholder of its name is nobody's; return whether one is: it is neither used nor deleted."""
+    left = pass_.state.attempts.get("")
+    names = wanted_placeholders(attempt) if left is not None else []
+    found = next((one for name in names if left is not None and (one := left.placeholder(name)) is not None), None)
+    if found is None:
+        return False
+    problem = name_taken({"kind": STATEFUL_SETS.kind, "metadata": {"name": found.name}}, outline(run))
+    _say_refused(pass_, attempt, run, REFUSED, str(problem), CoschedulingReason.BAD_INPUT)
+    return True
+
+
+def wanted_placeholders(attempt: RunAttempt) -> list[str]:
+    """Return the names of the placeholders that an attempt is to have, none before its mode is decided."""
+    run, pinned = attempt.run, attempt.pinned
+    if run is None or pinned is None or pinned.follows or Mode(pinned.mode) is Mode.DISABLED:
+        return []
+    if Mode(pinned.mode).per_run:
+        return [placeholder_name("", run.name)]
+    return list(dict.fromkeys(placeholder_of_claims(outline(run), Mode(pinned.mode)).values()))
 
 
 def _claim_trouble(pass_: RunPass, run: WorkerRunObserved) -> dict[str, WriteFailure]:
@@ -265,15 +288,11 @@ def outline(run: WorkerRunObserved, follows: str = "") -> PipelineRun:
 
 def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> None:
     follows = attempt.pinned.follows if attempt.pinned is not None else ""
-    known = outline(run, follows)
     where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
     if not mode.per_run or follows:
         _create_claims(pass_, run, where)
-    if mode is Mode.DISABLED or follows:
-        return
-    names = placeholder_of_claims(known, mode).values() if not mode.per_run else (placeholder_name("", run.name),)
     reason = CoschedulingReason.ONE_PER_RUN if mode.per_run else CoschedulingReason.WORKSPACE_HAS_A_CLAIM
-    for name in dict.fromkeys(names):
+    for name in wanted_placeholders(attempt):
         # One of an earlier attempt under this name has to go first; its removal is under way.
         if not any(one.placeholder(name) for one in pass_.state.attempts.values()):
             pass_.write(events.PlaceholderCreationDecided(**where, name=name, reason=reason))
