@@ -6,11 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from controlplane.controllers.connectivity.events import MANAGEMENT, KindOff, KindSynced, cluster_stream
 from controlplane.controllers.podgroups.events import GroupUpdateDecided, OwnerReadFailed
+from controlplane.controllers.podgroups.explain import STORIES
 from controlplane.controllers.podgroups.objects import MIN_MEMBER, POD_GROUPS, PODS
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import manifest, pod_manifest
 from tests.podgroups.stage import Stage
+from tests.podgroups.test_awaited import ReadLog
 from tests.podgroups.test_fleet import DEPLOYMENT, WIDGET, stage, web
 
 FAILURES = [
@@ -80,6 +83,23 @@ def test_the_gang_of_an_owner_that_is_gone_is_left_to_the_garbage_collector() ->
     scene.settle()
     assert members(scene) == 2
     assert scene.recorded(GroupUpdateDecided) == []
+
+
+def test_why_of_a_pod_says_that_the_kind_of_groups_is_not_there() -> None:
+    scene = stage()
+    message = "the server could not find the requested resource"
+    off = KindOff(kind=POD_GROUPS.name, reason="NotServed", message=message)
+    scene.append(cluster_stream(MANAGEMENT), off)
+    scene.put(pod_manifest(name="p1"))
+    scene.settle()
+    told = STORIES.history(ReadLog(scene.log), "pod", "team-a", "p1")
+    assert told is not None
+    sentence = STORIES.explain["pod"](told).sentence
+    assert sentence == f"It has no PodGroup yet: {POD_GROUPS.name} cannot be seen there ({message})."
+    synced = KindSynced(kind=POD_GROUPS.name, count=0, resource_version="1")
+    scene.append(cluster_stream(MANAGEMENT), synced)
+    scene.settle()
+    assert len(scene.all(POD_GROUPS)) == 1
 
 
 def test_an_owner_that_could_not_be_read_is_read_again_by_a_process_that_was_slow() -> None:
