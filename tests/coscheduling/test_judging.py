@@ -51,23 +51,6 @@ def test_a_run_is_judged_for_every_worker_once() -> None:
     assert scene.wake is None
 
 
-@pytest.mark.parametrize("name", ["../secrets/x", "a/b", "..", "x" * 254, "x" * 100_000])
-def test_a_name_that_no_object_can_have_is_not_looked_for(name: str) -> None:
-    """A run's spec may hold any text; it neither leads a read elsewhere, nor is it asked for without end."""
-    scene = Scene("a")
-    scene.node("a")
-    scene.submit(pipelineSpec=None, pipelineRef={"name": name})
-    assert scene.reads() == []
-    fit = scene.judged["a"]
-    assert (fit.reason, len(fit.detail) < 200) == ("PipelineMissing", True)
-    scene = Scene("a")
-    scene.node("a")
-    scene.submit(claim("w", name))
-    assert scene.reads() == []
-    fit = scene.judged["a"]
-    assert (fit.reason, len(fit.detail) < 200) == ("ClaimMissing", True)
-
-
 def test_the_mode_is_the_workers_own_unless_the_run_asks_for_one() -> None:
     scene = Scene("a", "b")
     flags(scene, "a", coschedule="pipelineruns")

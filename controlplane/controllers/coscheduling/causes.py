@@ -90,23 +90,31 @@ def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or RunAttempt(uid=uid)
-    claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
-    failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
-    placeholder, wanted = str(getattr(decision, "placeholder", "")), wanted_placeholders(attempt)
-    if isinstance(decision, events.RunRefused):
-        left = state.attempts.get("")
-        wanted = [name for name in wanted if left is not None and left.placeholder(name) is not None]
+    placeholder = str(getattr(decision, "placeholder", ""))
     return {
         "run": (uid,),
         "parent": ("parent.pinned",) if attempt.run is not None and attempt.run.parent else (),
         "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
-        "failed": failed if claim_failed else (),
-        "wanted": [f"placeholder/{name}" for name in wanted],
+        "failed": _failed(decision, state),
+        "wanted": [f"placeholder/{name}" for name in _wanted(decision, state, attempt)],
         "claims": [f"claim/{one.name}" for one in state.claims_of(attempt)],
         "placed": [f"pod/{key}" for key, pod in state.pods.items() if pod.name == pod_name(placeholder)],
         "target": (decision.target,) if isinstance(decision, events.CoschedulingWrite) else (),
         **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder", "pod")},
     }
+
+
+def _failed(decision: events.CoschedulingDecision, state: RunState) -> list[str]:
+    if not isinstance(decision, events.RunRefused) or decision.condition_reason != CLAIM_FAILED:
+        return []
+    return [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
+
+
+def _wanted(decision: events.CoschedulingDecision, state: RunState, attempt: RunAttempt) -> list[str]:
+    names, nobodys = wanted_placeholders(attempt), state.attempts.get("")
+    if not isinstance(decision, events.RunRefused):
+        return names
+    return [name for name in names if nobodys is not None and nobodys.placeholder(name) is not None]
 
 
 def _begins_at_its_end(attempt: RunAttempt) -> bool:

@@ -54,7 +54,7 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
     be.
     """
     seen = state.seen
-    if seen is None or seen.deleting or not index.ready or skip(seen.facts, index.policy.schedulers) is not None:
+    if seen is None or not index.ready or _is_left_alone(index, seen):
         return NOTHING
     if state.resolved is None:
         return _resolve(index, seen, now)
@@ -74,6 +74,10 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
     warnings = [*state.resolved.resolution.warnings, *group_queue(seen.facts)[1]]
     joins = events.MembershipDecided(**head, group=group.name, warnings=warnings, reason=PodGroupReason.GROUP_EXISTS)
     return GroupPassResult((joins,))
+
+
+def _is_left_alone(index: PodGroupIndex, seen: events.MemberObserved) -> bool:
+    return seen.deleting or skip(seen.facts, index.policy.schedulers) is not None
 
 
 def taken(group: events.GroupObserved) -> Warned:

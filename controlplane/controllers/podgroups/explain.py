@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
-from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.podgroups import phases
 from controlplane.controllers.podgroups.events import (
     ROOM_STREAM,
@@ -29,6 +26,7 @@ from controlplane.controllers.podgroups.events import (
     owner_stream,
     refused_stream,
 )
+from controlplane.controllers.podgroups.index import CLUSTER_STREAM, unseen_kind
 from controlplane.controllers.podgroups.objects import POD_GROUPS, PODS
 from controlplane.controllers.podgroups.ownership import Resolution
 from controlplane.controllers.podgroups.phrases import PHRASES, group_because
@@ -81,7 +79,7 @@ def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequen
     if seen.deleting:
         stands = Standing("Running" if seen.stage == "Bound" else "Pending")
         return answer(stands, "It is being deleted, and gets no PodGroup any more.", last(events, MemberObserved))
-    if unseen := _unseen(around):
+    if unseen := unseen_kind(around):
         return answer(
             Standing("Pending", "", "its PodGroup"), f"It has no PodGroup yet: {unseen}.", last(events, MemberObserved)
         )
@@ -97,16 +95,6 @@ def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequen
         )
     sentence = "It has no PodGroup yet: its owners are being looked at."
     return answer(Standing("Pending", "", "its owner to be found"), sentence, last(events, MemberObserved))
-
-
-def _unseen(around: Sequence[Recorded]) -> str:
-    """Return which kind cannot be seen, without which no pod is given a group; "" if all can."""
-    connection = Connection(name=MANAGEMENT)
-    for recorded in around:
-        if recorded.stream == cluster_stream(MANAGEMENT):
-            connection = fold_connection(connection, recorded)
-    kind = next((one.name for one in (PODS, POD_GROUPS) if one.name in connection.off), "")
-    return f"{kind} cannot be seen there ({connection.off[kind]})" if kind else ""
 
 
 def _steps(found: Resolution) -> str:
@@ -216,7 +204,7 @@ def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectH
         )
     around = _around(namespace, events)
     if last(events, OwnerResolved) is None:
-        around.add(cluster_stream(MANAGEMENT))
+        around.add(CLUSTER_STREAM)
     return ObjectHistory(kind, stream, events, reader.of(*sorted(around)) if around else [])
 
 

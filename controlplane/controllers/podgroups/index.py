@@ -8,6 +8,7 @@ process that starts decides about everything once."""
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import EVENTS as CONNECTIVITY
@@ -47,6 +48,20 @@ from controlplane.log.event import Part, Recorded
 _NOTHING_MEMBER, _NOTHING_GROUP = MemberState(), PodGroupState()
 # Groups of which nothing is left but the version of their stream: a new pod of their owner may want one again.
 _REMEMBERED = 100_000
+
+
+CLUSTER_STREAM = cluster_stream(MANAGEMENT)
+"""The stream of the connection to the cluster."""
+
+
+def unseen_kind(recorded: Iterable[Recorded]) -> str:
+    """Return which kind cannot be seen, without which no pod is given a group, by the events of the connection; "" if all can."""
+    connection = Connection(name=MANAGEMENT)
+    for one in recorded:
+        if one.stream == CLUSTER_STREAM:
+            connection = fold_connection(connection, one)
+    kind = next((one.name for one in (PODS, POD_GROUPS) if one.name in connection.off), "")
+    return f"{kind} cannot be seen there ({connection.off[kind]})" if kind else ""
 
 
 def place_of(state: MemberState) -> str:
@@ -220,7 +235,23 @@ class PodGroupIndex:
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
         self.positions.member(stream, before, after, recorded.position)
-        left, joined = place_of(before), place_of(after)
+        self._regroup(recorded, before, after)
+        gone = after.seen is None or (before.seen is not None and after.seen.uid != before.seen.uid)
+        if before.seen is not None and before.resolved is None and gone:
+            self._forget_looked_at(before.seen.facts.namespace, before.seen.facts.controller, stream)
+        if after.seen is None:
+            self.members.pop(stream, None)
+        else:
+            self.members[stream] = after
+        if after.seen is not None and after.resolved is None:
+            self.unresolved.add(stream)
+        else:
+            self.unresolved.discard(stream)
+        self.enqueue(stream)
+
+    def _regroup(self, recorded: Recorded, before: MemberState, after: MemberState) -> None:
+        """Let a pod leave the group that it was in and join the one that it is in, or tell that of what it shows now."""
+        stream, left, joined = recorded.stream, place_of(before), place_of(after)
         for group in {left, joined}:
             self._reservations.changed(group)
         if after.resolved is not before.resolved or left != joined:
@@ -232,21 +263,6 @@ class PodGroupIndex:
         elif joined and isinstance(recorded.event, MemberObserved):
             self.positions.in_group(joined, before, after, recorded.position)
             self.enqueue(joined)
-        if (
-            before.seen is not None
-            and before.resolved is None
-            and (after.seen is None or after.seen.uid != before.seen.uid)
-        ):
-            self._forget_looked_at(before.seen.facts.namespace, before.seen.facts.controller, stream)
-        if after.seen is None:
-            self.members.pop(stream, None)
-        else:
-            self.members[stream] = after
-        if after.seen is not None and after.resolved is None:
-            self.unresolved.add(stream)
-        else:
-            self.unresolved.discard(stream)
-        self.enqueue(stream)
 
     def _note_group_change(
         self, left: str, joined: str, before: MemberState, after: MemberState, position: int
@@ -347,11 +363,15 @@ class PodGroupIndex:
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):
             for uid in sorted(uids):
                 self.enqueue(*sorted(self._users.get(uid, ())))
-        if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
-            self.owners.pop(key, None)
-            self.positions.forget_owner(key)
-            facts = before.answer.facts
-            self._forget_looked_at(before.namespace, facts.controller if facts is not None else None)
+        if before is not None and before.watched and not after.watched and after.owner.uid not in self._users:
+            self._forget_watched(key, before)
+
+    def _forget_watched(self, key: str, before: OwnerState) -> None:
+        """Drop an owner that is not watched any more and that nobody is below."""
+        self.owners.pop(key, None)
+        self.positions.forget_owner(key)
+        facts = before.answer.facts
+        self._forget_looked_at(before.namespace, facts.controller if facts is not None else None)
 
     def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
@@ -367,7 +387,7 @@ class PodGroupIndex:
         ready = self.ready
         if isinstance(recorded.event, ServiceStarted):
             self.connection = restarted(self.connection, recorded)
-        elif recorded.stream == cluster_stream(MANAGEMENT):
+        elif recorded.stream == CLUSTER_STREAM:
             self.connection = fold_connection(self.connection, recorded)
         self.positions.connected(self.connection, recorded.position)
         if self.ready and not ready:
