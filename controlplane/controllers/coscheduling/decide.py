@@ -80,7 +80,7 @@ def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mo
         return
     if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode) or _taken(pass_, attempt, run):
         return
-    _withdraw(pass_, attempt, run)
+    _withdraw(pass_, run)
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
         _create(pass_, attempt, run, mode)
     for placeholder in attempt.placeholders.values():
@@ -200,20 +200,12 @@ def _claim_trouble(pass_: RunPass, run: WorkerRunObserved) -> dict[str, WriteFai
     return {target: one for target, one in found.items() if one.action == events.ClaimCreationDecided.__name__}
 
 
-def _withdraw(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> None:
+def _withdraw(pass_: RunPass, run: WorkerRunObserved) -> None:
     """Take back what was said on a run, once nothing of it holds."""
     told = said_on(run)
     if told is None or told.get("reason") not in (REFUSED, CLAIM_FAILED) or _claim_trouble(pass_, run):
         return
-    pass_.write(
-        events.RefusalWithdrawn(
-            cluster=pass_.around.cluster,
-            attempt_uid=attempt.uid,
-            name=run.name,
-            resource_version=run.resource_version,
-            reason=CoschedulingReason.NOTHING_IN_THE_WAY,
-        )
-    )
+    pass_.write(events.RefusalWithdrawn(**_on_run(pass_, run), reason=CoschedulingReason.NOTHING_IN_THE_WAY))
 
 
 def _volumes_part(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> bool:
@@ -242,17 +234,14 @@ def _say_refused(
     pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
 ) -> None:
     if attempt.refused != message:
-        pass_.write(
-            events.RunRefused(
-                cluster=pass_.around.cluster,
-                attempt_uid=attempt.uid,
-                name=run.name,
-                resource_version=run.resource_version,
-                condition_reason=why,
-                message=message,
-                reason=reason,
-            )
-        )
+        where = _on_run(pass_, run)
+        pass_.write(events.RunRefused(**where, condition_reason=why, message=message, reason=reason))
+
+
+def _on_run(pass_: RunPass, run: WorkerRunObserved) -> dict[str, str]:
+    """Return what a write to a run rests on."""
+    version = run.resource_version
+    return {"cluster": pass_.around.cluster, "attempt_uid": run.uid, "name": run.name, "resource_version": version}
 
 
 def outline(run: WorkerRunObserved, follows: str = "") -> PipelineRun:

@@ -127,26 +127,21 @@ def decide_group(index: PodGroupIndex, stream: str, state: PodGroupState, now: d
     if state.seen.deleting:
         return NOTHING
     if first is None or is_made_by_others(state, first):
-        return _keep_others(index, stream, state, state.seen, members, now)
+        return _keep_others(index, state, state.seen, members, now)
     if (update := _update(index, state, state.seen, first)) is not None:
         return _not_before(_after(state.missed_at, state.missed), update, now)
-    return _status(index, stream, state, state.seen, members, now)
+    return _status(index, state, state.seen, members, now)
 
 
 def _keep_others(
-    index: PodGroupIndex,
-    stream: str,
-    state: PodGroupState,
-    seen: events.GroupObserved,
-    members: list[MemberState],
-    now: datetime,
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
 ) -> GroupPassResult:
     """Return what follows for a group that others made: its fields are theirs, its phase is that of the pods that name
     it.
     """
     named = [one for one in members if one.seen is not None and one.seen.facts.group_name]
     if named or state.derived or state.written_at:
-        return _status(index, stream, state, seen, named, now)
+        return _status(index, state, seen, named, now)
     return NOTHING
 
 
@@ -266,15 +261,10 @@ def _by_template(
 
 
 def _status(
-    index: PodGroupIndex,
-    stream: str,
-    state: PodGroupState,
-    seen: events.GroupObserved,
-    members: list[MemberState],
-    now: datetime,
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
 ) -> GroupPassResult:
     counts = phases.count(one.seen.stage for one in members if one.seen is not None)
-    phase, reason, wake = _phase(index, stream, state, seen, counts, members, now)
+    phase, reason, wake = _phase(index, state, seen, counts, members, now)
     warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
     same = shown == (phase, counts.running, counts.succeeded, counts.failed) and state.phase == phase
@@ -299,7 +289,6 @@ def _status(
 
 def _phase(
     index: PodGroupIndex,
-    stream: str,
     state: PodGroupState,
     seen: events.GroupObserved,
     counts: Counts,
@@ -321,10 +310,8 @@ def _phase(
         return phase, PodGroupReason.MEMBERS_CHANGED, rested
     if counts.live < max(seen.min_member, 1):
         return phase, PodGroupReason.MEMBERS_CHANGED, None
-    claim = claim_of(state, members)
-    if claim is not None and phases.fits(
-        claim, index.capacity, index.kept_free_besides(stream), index.policy.overcommit
-    ):
+    claim, kept = claim_of(state, members), index.kept_free_besides(events.group_stream(seen.namespace, seen.name))
+    if claim is not None and phases.fits(claim, index.capacity, kept, index.policy.overcommit):
         return "Inqueue", PodGroupReason.ROOM_FOUND, None
     return phase, PodGroupReason.MEMBERS_CHANGED, None
 
