@@ -12,7 +12,7 @@ from controlplane.controllers.coscheduling.names import claim_name
 from controlplane.runtime.controller import WriteRefusal
 from tests.coscheduling.samples import NS, UID, claim, run, task, template
 from tests.coscheduling.scene import Scene
-from tests.coscheduling.started import RUN
+from tests.coscheduling.started import RUN, SINGLE
 
 STREAM = f"pipelinerun/{NS}/{RUN}"
 
@@ -72,6 +72,9 @@ def test_a_refusal_that_no_longer_holds_is_taken_back() -> None:
     claims_fail(scene)
     assert said(scene) == [("Coscheduled", "CouldntCreateWorkspacePVC")]
     assert "It is not placed" in why(scene)
+    (shown,) = (one for one in scene.objects["PipelineRun", NS, RUN]["status"]["conditions"] if "message" in one)
+    claim_of_a = f"PersistentVolumeClaim {claim_name('', 'a', UID)}"
+    assert shown["message"] == f"Failed to create PVC for PipelineRun {NS}/{RUN}: {claim_of_a}: not yet"
     told = len(scene.events(events.RunRefused))
     for _ in range(3):
         scene.wait(minutes=10)
@@ -84,6 +87,16 @@ def test_a_refusal_that_no_longer_holds_is_taken_back() -> None:
     assert scene.names("PersistentVolumeClaim") == [claim_name("", "a", UID)]
     assert scene.objects["PipelineRun", NS, RUN]["status"]["conditions"] == [other]
     assert "It is not placed" not in why(scene)
+
+
+def test_why_names_what_is_refused_as_kubernetes_does() -> None:
+    scene = Scene("pipelineruns")
+    scene.put(run(template("a"), tasks=[task("t", "a")]))
+    scene.refuse["create", "StatefulSet"] = WriteRefusal(403, "Forbidden", "no right")
+    for _ in range(3):
+        scene.decide()
+        scene.carry_out()
+    assert f"The API server refuses StatefulSet {SINGLE}: no right." in why(scene)
 
 
 def condition(kind: str) -> dict[str, Any]:

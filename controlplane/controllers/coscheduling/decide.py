@@ -161,7 +161,7 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
         return True
     for target, trouble in _claim_trouble(pass_, run).items():
         if _is_final(trouble.code, trouble.message):
-            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
+            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {events.named_in(target)}: {trouble.message}"
             _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
             pass_.wake_at(trouble.until)
             return pass_.now < trouble.until

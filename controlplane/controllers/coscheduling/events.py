@@ -86,6 +86,12 @@ def target_of(cluster: str, where: Where, name: str) -> str:
     return f"{cluster}/{where}/{name}"
 
 
+def named_in(target: str) -> str:
+    """Return how sentences call the object of a target: its kind and its name."""
+    _, where, name = target.split("/", 2)
+    return f"{where} {name}"
+
+
 class OnStatefulSet(CoschedulingWrite):
     """A write to a placeholder's StatefulSet."""
 
