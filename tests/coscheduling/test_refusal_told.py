@@ -40,8 +40,23 @@ def test_a_refusal_that_tekton_was_quicker_than_is_said_all_the_same() -> None:
     scene.change("PipelineRun", NS, RUN, status={"startTime": "2026-01-01T00:00:00Z"})
     scene.settle()
     assert said(scene) == [("Coscheduled", "CoschedulingRefused")]
+
+
+def test_a_refusal_that_is_overwritten_is_said_again_ever_more_rarely() -> None:
+    """Tekton writes the whole status, by what it had read before."""
+    scene = refused()
+    scene.settle()
+    for _ in range(60):
+        scene.change("PipelineRun", NS, RUN, status={"conditions": []})
+        assert "It is not placed" in why(scene)
+        scene.wait(seconds=10)
+        scene.settle()
+    assert 5 <= len(scene.events(events.RunRefused)) <= 12
+    scene.wait(minutes=6)
+    scene.settle()
+    assert said(scene) == [("Coscheduled", "CoschedulingRefused")]
     requests = len(scene.requests)
-    scene.change("PipelineRun", NS, RUN, status={"conditions": []})  # who takes it away has read it
+    scene.wait(minutes=60)
     scene.settle()
     assert len(scene.requests) == requests
 
@@ -53,6 +68,7 @@ def test_a_refusal_whose_write_failed_is_said_later(failure: WriteRefusal) -> No
     scene.carry_out()
     scene.settle()
     assert said(scene) == []
+    assert "It is not placed" in why(scene)
     scene.refuse.clear()
     scene.wait(minutes=10)
     scene.settle()

@@ -233,7 +233,7 @@ def _is_final(code: int, message: str) -> bool:
 def _say_refused(
     pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
 ) -> None:
-    if attempt.refused != message:
+    if pass_.is_news(attempt, attempt.refused, message):
         where = _on_run(pass_, run)
         pass_.write(events.RunRefused(**where, condition_reason=why, message=message, reason=reason))
 

@@ -23,7 +23,9 @@ ATTEMPT: Facets[RunAttempt] = {
     "leaving": lambda attempt: (attempt.run.deleting or None) if attempt.run else None,
     "problems": lambda attempt: (attempt.run.problems or None) if attempt.run else None,
     "shows": lambda attempt: said_on(attempt.run) if attempt.run else None,
-    "said": lambda attempt: (attempt.refused, attempt.unfit) if attempt.refused or attempt.unfit else None,
+    "said": lambda attempt: (
+        (attempt.refused, attempt.unfit, attempt.unsaid) if attempt.refused or attempt.unfit else None
+    ),
     "pinned": lambda attempt: attempt.pinned.mode if attempt.pinned else None,
     "over": lambda attempt: attempt.over or None,
     "placeholders": lambda attempt: attempt.placeholders.keys() or None,

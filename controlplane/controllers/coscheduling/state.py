@@ -52,7 +52,8 @@ class Moved(msgspec.Struct, frozen=True):
 
 class RunAttempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
-    `refused` is what was last said on it, `unfit` what was said of a task that never fits."""
+    `refused` is what was last said on it, `unfit` what was said of a task that never fits; `unsaid`: that it is to be
+    said again; `wiped`: how often somebody overwrote it, `wiped_at`: when last."""
 
     uid: str
     number: int = 0
@@ -62,6 +63,9 @@ class RunAttempt(Value):
     pinned: ModePinned | None = None
     refused: str = ""
     unfit: str = ""
+    unsaid: bool = False
+    wiped: int = 0
+    wiped_at: datetime | None = None
     completed: bool = False
     fenced: bool = False
     placeholders: dict[str, observations.PlaceholderCreated] = {}
@@ -78,6 +82,15 @@ class RunAttempt(Value):
     def expected(self) -> bool:
         """Whether the run is still to be seen: one kind may be seen before another, and its tasks were."""
         return self.run is None and not self.gone and bool(self.tasks)
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Until when nothing is said again that somebody overwrote; later each time."""
+        return (
+            self.wiped_at + min(timedelta(seconds=1 << min(self.wiped, 9)), _REST)
+            if self.wiped_at is not None
+            else None
+        )
 
     @property
     def over(self) -> bool:
@@ -165,7 +178,7 @@ def _fold(state: RunState, recorded: Recorded) -> RunState:
     match event:
         case observations.WorkerRunObserved() | observations.WorkerRunGone():
             state = _unsaid(state, target_of(cluster, "PipelineRun", event.name), event)
-            return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, cluster)
+            return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, recorded)
         case observations.PlaceholderCreated() | observations.PlaceholderDeleted():
             return _fold_placeholder(_close(state, cluster, "StatefulSet", event.name), event)
         case observations.PlaceholderReady() | observations.PlaceholderUnready() | observations.PlaceholderPodGone():
@@ -216,11 +229,11 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
     attempt = _attempt(state, decision.attempt_uid)
     match decision:
         case RunRefused():
-            return _with(state, _replace(attempt, refused=decision.message))
+            return _with(state, _replace(attempt, refused=decision.message, unsaid=False))
         case RefusalWithdrawn():
-            return _with(state, _replace(attempt, refused=""))
+            return _with(state, _replace(attempt, refused="", unsaid=False))
         case UnfitTaskTold():
-            return _with(state, _replace(attempt, unfit=decision.message))
+            return _with(state, _replace(attempt, unfit=decision.message, unsaid=False))
         case PlaceholderEvicted():
             before = attempt.moved.get(decision.placeholder)
             again = before is not None and before.uid != decision.uid
@@ -245,7 +258,7 @@ def _unsaid(
         if told is not None and told.get("message") == decision.message:
             return state
     attempt = _attempt(state, decision.attempt_uid)
-    return _with(state, _replace(attempt, **{"refused" if isinstance(decision, RunRefused) else "unfit": ""}))
+    return _with(state, _replace(attempt, unsaid=True))
 
 
 def said_on(run: observations.WorkerRunObserved) -> dict[str, Any] | None:
@@ -253,12 +266,22 @@ def said_on(run: observations.WorkerRunObserved) -> dict[str, Any] | None:
     return next((one for one in run.conditions if one.get("type") == CONDITION and one.get("status") == "False"), None)
 
 
+def _wiped(attempt: RunAttempt, seen: observations.WorkerRunObserved, at: datetime) -> RunAttempt:
+    """Return the attempt, on which something is to be said again if a run shows no longer what was said on it: Tekton writes the
+    whole status, by what it had read before.
+    """
+    told = said_on(attempt.run) if attempt.run is not None else None
+    if told is None or said_on(seen) is not None or told.get("message") not in (attempt.refused, attempt.unfit):
+        return attempt
+    return _replace(attempt, unsaid=True, wiped=attempt.wiped + 1, wiped_at=at)
+
+
 def _fold_run(
-    state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, cluster: str
+    state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, recorded: Recorded
 ) -> RunState:
     if isinstance(event, observations.WorkerRunObserved):
-        known = state.attempts.get(event.uid) or RunAttempt(uid=event.uid)
-        return _with(state, _replace(known, run=event, cluster=known.cluster or cluster))
+        known = _wiped(state.attempts.get(event.uid) or RunAttempt(uid=event.uid), event, recorded.recorded_at)
+        return _with(state, _replace(known, run=event, cluster=known.cluster or recorded.cluster))
     found = state.attempts.get(event.uid)
     return state if found is None else _with(state, _replace(found, gone=True))
 
