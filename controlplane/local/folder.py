@@ -1,6 +1,6 @@
 """The folder of one local fleet: who holds it, what lies in it, and how large the fleet is.
 
-    lock                     held (flock) by the one process that runs the fleet; released by the kernel when that process ends
+    lock                     held (flock) by the one process that runs the fleet; the kernel releases it when that ends
     fleet.json               the size of the fleet and the last ports, so that a second start finds the same
     outages.json             which clusters are cut off (`controlplane.local.outages`)
     database/                the embedded PostgreSQL

@@ -41,8 +41,8 @@ from controlplane.dst.invariants.workloads.decisions import WORD
 from controlplane.log.event import Recorded
 
 _WRITES = (SourceWrite, TargetWrite, SchedulingWrite)
-#: What takes the place of what is still open: it undoes that, or says now what was to be said. A Pod is changed anew where its
-#: Candidate was once more meanwhile: both changes name the Pod's version, so only one of them is made.
+# What takes the place of what is still open: it undoes that, or says now what was to be said. A Pod is changed anew
+# where its Candidate was once more meanwhile: both changes name the Pod's version, so only one of them is made.
 _REPLACES = (
     CandidateDropped,
     PermitRevoked,
