@@ -83,3 +83,20 @@ async def test_a_workload_that_was_not_dispatched_is_listed_with_its_queue_and_i
             ({"queue": "other"}, False), ({"cluster": "a"}, False),
         ):  # fmt: skip
             assert bool(page(reader, None, **asked)) is there, asked
+
+
+async def test_every_partition_has_the_indexes_of_the_others(database_url: str, tmp_path: Path) -> None:
+    """Also the one that takes the place of those that left, and one that is made after it: each once."""
+    await written(database_url)
+    with connected(database_url) as owner:
+        archive(owner, tmp_path)
+        dropped(owner, tmp_path, over(1 << 40))
+        owner.execute("SELECT controlplane.make_room(1000)")
+        found = owner.execute(
+            "SELECT i.indrelid::regclass::text, array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '.* USING ', '') ORDER BY 1)"
+            " FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid"
+            " WHERE h.inhparent = 'controlplane.events'::regclass GROUP BY 1"
+        ).fetchall()
+    assert len(found) > 2
+    assert {len(indexes) for _, indexes in found} == {3}
+    assert len({tuple(sorted(indexes)) for _, indexes in found}) == 1
