@@ -27,6 +27,12 @@ MENDED: list[tuple[str, int, str]] = [
         951116,
         "an elastic job ran on two clusters: its copy, which could not be seen, was bound to a replaced slice",
     ),
+    (WORKLOADS, 951771, "a choice of a cluster that the log had refused counted where Workloads must be spread"),
+    (
+        WORKLOADS,
+        951791,
+        "a last status that was forbidden was gone with its copy, and with the log that went back to before it",
+    ),
     (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
     (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),

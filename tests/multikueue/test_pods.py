@@ -254,6 +254,24 @@ def test_the_last_status_of_a_pod_is_written_though_its_api_server_has_trouble_f
     assert ("FinishDecided" in [type(one).__name__ for one in scene.decided]) != waits
 
 
+def test_a_pod_whose_last_status_was_forbidden_keeps_its_copy_until_it_is_written() -> None:
+    scene = Pods("a").running()
+    scene.copy("a", "p-0", status=TWO, finished=True).copy("a", "p-1", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "")})
+    (write,) = [one for one in scene.decide() if isinstance(one, StatusRelayDecided) and one.member == "p-1"]
+    scene.pod("p-0", status=TWO, finished=True, inactive=True)
+    scene.refuses(write, 403, "Forbidden", timedelta(seconds=1), 3)
+    scene.tick(seconds=2)
+    assert scene.names() == ["Finish"]
+    scene.workload({"Finished": ("Succeeded", "")})
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert scene.names() == ["StatusRelay"]
+    scene.pod("p-1", status=TWO, finished=True, inactive=True)
+    assert "Removal Job a" in scene.names()
+
+
 def test_a_gated_pod_keeps_its_own_condition_until_its_copy_is_scheduled() -> None:
     scene = Pods("a").running()
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}

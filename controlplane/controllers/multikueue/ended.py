@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import FinishDecided
+from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import outgrown
@@ -28,7 +29,7 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
     if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences or local.sliced:
         return False
     current = _holder(pass_, local)
-    if _refused(pass_):
+    if refused(pass_):
         return False
     for cluster, status in sorted(state.ended.items()):
         if current not in ("", cluster) or not _goes(pass_, local, cluster):
@@ -42,23 +43,34 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
 def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be done."""
     status = pass_.state.ended.get(cluster, "")
-    if not status or job.finished or job.deleting or _refused(pass_):
+    if not status or job.finished or job.deleting or refused(pass_):
         return False
     pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
     return True
 
 
-def _refused(pass_: WorkloadPass) -> bool:
-    """Whether the user's job has refused the status often enough. One that was forbidden is tried again later, and again: a
-    right that was taken away comes back, and nobody else knows how the job ended."""
-    trouble = pass_.state.trouble.get("@management/Job")
-    if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
-        return False
-    if trouble.code != _FORBIDDEN:
-        return True
+def refused(pass_: WorkloadPass, member: str = "") -> bool:
+    """Whether the user's job, or a pod of a group, has refused its last status often enough. One that was forbidden is tried
+    again later, and again: a right that was taken away comes back."""
+    trouble = _no(pass_, member)
+    if trouble is None or trouble.code != _FORBIDDEN:
+        return trouble is not None
     later = trouble.until + _LATER
     pass_.wake_at(later)
     return pass_.now < later
+
+
+def forbidden(pass_: WorkloadPass, member: str = "") -> bool:
+    """Whether a last status that was refused often enough was forbidden: it is written later, so the copy that has it stays.
+    The log has it too, but may be put back to before it."""
+    trouble = _no(pass_, member)
+    return trouble is not None and trouble.code == _FORBIDDEN
+
+
+def _no(pass_: WorkloadPass, member: str) -> RepeatedWriteFailure | None:
+    """Return the refusal of a last status that came often enough, None if there is none."""
+    trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+    return trouble if trouble is not None and says_no(trouble) and trouble.failures >= _TRIES else None
 
 
 def finish_outgrown(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:

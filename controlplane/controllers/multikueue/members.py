@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import KUEUES_GATE
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.ended import forbidden, refused
 from controlplane.controllers.multikueue.events import JobCreationDecided, StatusRelayDecided
 from controlplane.controllers.multikueue.observations import JobObserved, RemoteJobObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.runtime.writes import says_no
 
 
 def create_members(pass_: WorkloadPass, cluster: str) -> None:
@@ -73,22 +73,20 @@ def relay_members(pass_: WorkloadPass, cluster: str) -> None:
         _relay(pass_, cluster, local, remote)
 
 
-def final_statuses(pass_: WorkloadPass, cluster: str) -> bool:
-    """Write the last status of each pod before the Workload is finished; return whether any is still on its way."""
+def final_statuses(pass_: WorkloadPass, cluster: str, *, late: bool) -> bool:
+    """Write the last status of each pod; return whether any is still on its way. One that is forbidden for long is waited
+    for only once the Workload is finished (`late`)."""
     waiting = False
     for local, remote in _pairs(pass_, cluster):
         # That it was written before says nothing: the management cluster may have gone back to before.
         if not remote.finished or remote.deleting or local.finished or local.deleting or remote.status == local.status:
             continue
-        trouble = pass_.state.trouble.get(f"@management/Job/{local.name}")
-        # An API server that has trouble of its own for some seconds means nothing by it, and no other would be written.
-        if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
+        if refused(pass_, local.name):
+            waiting = waiting or (late and forbidden(pass_, local.name))
+        else:
             _relay(pass_, cluster, local, remote)
             waiting = True
     return waiting
-
-
-_TRIES = 3
 
 
 def rest_members(pass_: WorkloadPass) -> bool:
