@@ -50,6 +50,7 @@ MENDED: list[tuple[str, int, str]] = [
     (CANDIDATES, 945372, "a pod showed fewer restarts than it had when its log had gone back"),
     (CANDIDATES, 945473, "a pod ran twice: its log had gone back to a delegate before the one that the pod names"),
     (CANDIDATES, 945621, "a delegate ran on for a pod that had failed: the log had gone back to before it did"),
+    (LOCAL, 951159, "none of the product's: a group falls back some time after the last look at it"),
     (LOCAL, 945002, "an owner was not recorded whose first showing was taken back while the log was away"),
 ]
 
