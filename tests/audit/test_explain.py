@@ -9,6 +9,7 @@ from datetime import timedelta
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
 from controlplane.audit.words import type_of
+from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.runtime.explanation import WORDS
 from tests.audit.explained import CASES
@@ -46,6 +47,33 @@ def test_the_end_of_the_grace_is_told() -> None:
     life = after(fresh, lose_for(3))()
     since = next(e for e in life.script.recorded if type_of(e) == "ClusterLost").recorded_at
     assert f"is taken back at {since + timedelta(minutes=15):%Y-%m-%d %H:%M:%S UTC}." in ask(life).sentence
+
+
+def test_a_last_status_that_cannot_be_written_is_told_of_what_has_finished() -> None:
+    life = fresh(Script(*WORKERS)).runs("b", *WORKERS)
+    life.remote_job("b", status="22", finished=True).clone("b", {"Finished": ("Succeeded", "done")})
+    for failures in (1, 2, 3):
+        refused = EffectFailed(
+            target="@management/Job",
+            action="StatusRelayDecided",
+            code=403,
+            error="Forbidden",
+            message="jobs.batch is forbidden",
+            failures=failures,
+            retry_at=life.script.now,
+        )
+        life.decide().put(refused)
+    life.decide().seen({"Finished": ("Succeeded", "done")}).decide()
+    told = ask(life)
+    assert told.sentence == (
+        "It finished on b (Succeeded: done). Its job does not say so: the last status was refused (jobs.batch is forbidden), and is"
+        " tried again; the copy stays on b until then."
+    )
+    assert "EffectFailed" in [type_of(recorded) for recorded in told.events]
+    life.remote_job_gone("b").clone_gone("b")
+    assert ask(life).sentence.endswith("(jobs.batch is forbidden), and is tried again.")
+    life.job(status="22", finished=True, inactive=True)
+    assert ask(life).sentence == "It finished on b (Succeeded: done)."
 
 
 def test_no_place_is_left_out() -> None:
