@@ -33,6 +33,7 @@ MENDED: list[tuple[str, int, str]] = [
         951791,
         "a last status that was forbidden was gone with its copy, and with the log that went back to before it",
     ),
+    (WORKLOADS, 951898, "an elastic job was queued again whose copy was deleted the moment it had ended"),
     (
         WORKLOADS,
         951259,
