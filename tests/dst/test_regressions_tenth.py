@@ -33,6 +33,11 @@ MENDED: list[tuple[str, int, str]] = [
         951791,
         "a last status that was forbidden was gone with its copy, and with the log that went back to before it",
     ),
+    (
+        WORKLOADS,
+        960016,
+        "a job whose Workload was deleted waited for ever for a removed second name of a cluster in view",
+    ),
     (WORKLOADS, 951898, "an elastic job was queued again whose copy was deleted the moment it had ended"),
     (
         WORKLOADS,

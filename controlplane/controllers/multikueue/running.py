@@ -190,7 +190,7 @@ def waits_for_unseen(pass_: WorkloadPass, route: Route) -> bool:
     """Whether any cluster is out of view, and its grace is not over: it may be the one that has a Workload."""
     held = False
     for cluster in route.clusters:
-        if not pass_.context.in_view(cluster):
+        if pass_.context.unknown_on(cluster):
             until = pass_.context.lost_until(cluster, pass_.now)
             held = held or until is None or pass_.now < until
             pass_.wake_at(until)
