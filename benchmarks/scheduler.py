@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from benchmarks.machine import show
 from controlplane.controllers.scheduling.cycle import schedule
 from controlplane.controllers.scheduling.framework.configuration import default_framework
-from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, ZONE, Pod, read_node, read_pod
+from controlplane.controllers.scheduling.snapshot.objects import ZONE, Pod, read_node, read_pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import HOSTNAME
 
 PODS_A_NODE = 10
 PODS_A_DEPLOYMENT = 50

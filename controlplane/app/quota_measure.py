@@ -22,8 +22,8 @@ from controlplane.controllers.quota.admission.controller import AdmissionControl
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.metric_labels import CountedLabels, MetricLabels
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read, moment
-from controlplane.job_kinds.gated import KUEUE_GATE
 from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, Json
+from controlplane.kube.kueue_names import ADMISSION_GATE
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_REPLACED
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import Recorded
@@ -297,12 +297,12 @@ class GateMeasure:
         event: Any = recorded.event
         match event:
             case PodStartDecided():
-                self._open[event.uid] = _LosesGate(KUEUE_GATE, event.workload)
+                self._open[event.uid] = _LosesGate(ADMISSION_GATE, event.workload)
             case PodUngateDecided():
                 gate = ELASTIC_GATE if event.reason == JobReason.SLICE_ADMITTED else TOPOLOGY_GATE
                 self._open[event.uid] = _LosesGate(gate, event.workload)
             case QueuedPodObserved() if not event.gated:
-                self._lost(recorded, event, KUEUE_GATE)
+                self._lost(recorded, event, ADMISSION_GATE)
             case TopologyPodObserved():
                 for gate in {ELASTIC_GATE, TOPOLOGY_GATE}.difference(event.gates):
                     self._lost(recorded, event, gate)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from controlplane.audit.absence import is_away, placed
-from controlplane.audit.case import restores
+from controlplane.audit.case import STAMP, restores
 from controlplane.audit.standing import grace
 from controlplane.audit.timeline import TimelineEntry, entry_of
 from controlplane.audit.words import reason_of, what
@@ -25,7 +25,6 @@ from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding
 
-_STAMP = "%Y-%m-%d %H:%M:%S UTC"
 _SECOND = timedelta(seconds=1)
 _LISTED_ANEW = "all that was seen of it is listed anew"
 
@@ -117,7 +116,7 @@ def _until(index: WorkloadIndex, state: WorkloadState, cluster: str, now: dateti
         return f"it stays there until word comes, by its execution policy {context.execution_policy}"
     if now >= until:
         return "its grace is over"
-    return f"it is taken back at {until:{_STAMP}} if the cluster is not back by then"
+    return f"it is taken back at {until:{STAMP}} if the cluster is not back by then"
 
 
 def _moment(recorded: Recorded, cluster: str, why: str, *, noteworthy: bool = True) -> TimelineEntry:

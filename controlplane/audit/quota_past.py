@@ -21,9 +21,12 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.reasons import MissingQuota, missing_in
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import PENDING_EVALUATION
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
+NOT_TRIED = "not tried by itself"
+"""What stands for the reason of a Workload that has none: it was not tried yet, or one that is like it was, and did not fit."""
 _BEING_EVICTED = " is being evicted"
 _SHORT = timedelta(seconds=1)
 # What its condition says of a Workload that the scheduler looks at.
@@ -31,7 +34,7 @@ _TRIED = frozenset(
     {
         "",
         "Pending",
-        reasons.PENDING_EVALUATION,
+        PENDING_EVALUATION,
         reasons.WAITING_FOR_QUOTA,
         reasons.WAITING_FOR_PREEMPTED,
         reasons.WAITING_FOR_PODS_READY,

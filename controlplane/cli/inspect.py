@@ -10,6 +10,7 @@ import click
 
 from controlplane.audit.shown import place
 from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.events import COLUMNS
 from controlplane.cli.events import plain as event_plain
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, open_reader, policy_in_force, stamp
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from controlplane.audit.states import StateChange
     from controlplane.log.event import Recorded
 
-COLUMNS = ("position", "at (UTC)", "stream", "type", "reason", "cluster", "what")
 REQUESTS = ("decided at", "action", "to", "outcome", "settled by", "error")
 
 

@@ -214,7 +214,7 @@ def _print_waited(waited: Sequence[WaitInterval]) -> None:
 def _interval(one: WaitInterval) -> tuple[object, ...]:
     from controlplane.audit import quota_past
 
-    cells = one.reason or "not tried yet", one.cluster_queue, quota_past.missing(one), quota_past.others(one)
+    cells = one.reason or quota_past.NOT_TRIED, one.cluster_queue, quota_past.missing(one), quota_past.others(one)
     return history.stamp(one.since), history.stamp(one.until), quota_past.lasted(one), *cells
 
 

@@ -151,7 +151,7 @@ class Reflector:
         self._forgotten.set()
 
     def absent(self, namespace: str, name: str) -> None:
-        """Take note that an object is not there: list, and end the watch, if that has shown it for too long all the same."""
+        """Take note that an object is not there: list, and end the watch, if it was shown for too long."""
         if self._contradictions.absent(namespace, name, self.known, self._clock.monotonic()):
             self.list_again()
 

@@ -32,10 +32,9 @@ from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery,
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.tunnel import Headers, Stream, open_tunnel
 from controlplane.clusters.validation import version_of
-from controlplane.kube.kinds import APPLY_PATCH, Json, Kind, Request
+from controlplane.kube.kinds import APPLY_PATCH, JSON_TYPE, Json, Kind, Request
 
 _READ_BUFFER = 1 << 21
-_JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,12 @@ class Transport(ApiServer):
                 options["gracePeriodSeconds"] = request.grace
             if preconditions := _present(uid=request.uid, resourceVersion=request.resource_version):
                 options["preconditions"] = preconditions
-            return await self._json("DELETE", path, {}, options, _JSON)
+            return await self._json("DELETE", path, {}, options, JSON_TYPE)
         if request.verb == "patch":
             query |= _present(force="true" if request.content_type == APPLY_PATCH else "")
             return await self._json("PATCH", path, query, request.body, request.content_type)
         path = path if request.subresource else ref.kind.path(ref.namespace)
-        return await self._json("POST", path, query, request.body, _JSON)
+        return await self._json("POST", path, query, request.body, JSON_TYPE)
 
     async def list(self, query: ListQuery) -> ListPage:
         """Return one page of the objects of a namespace, or of all."""
@@ -151,7 +150,7 @@ class Transport(ApiServer):
         asked |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(query.timeout_seconds)}
         timeout = aiohttp.ClientTimeout(total=None, connect=self._timeouts.connect, sock_read=query.idle_timeout)
         # Compressed, a line would wait in the server's compressor for more to follow.
-        headers = {"Accept": _JSON, "Accept-Encoding": "identity"}
+        headers = {"Accept": JSON_TYPE, "Accept-Encoding": "identity"}
         lines = LineSplitter()
         async with self._request("GET", kind.path(query.namespace), asked, timeout, headers) as response:
             if response.status != 200:
@@ -197,7 +196,7 @@ class Transport(ApiServer):
         """Send one request and return the decoded object of its answer, which has `most` bytes at the most."""
         total = timeout or self._timeouts.request
         limits = aiohttp.ClientTimeout(total=total, connect=min(total, self._timeouts.connect))
-        headers = {"Accept": _JSON, "Accept-Encoding": ENCODING} | _present(**{"Content-Type": content_type})
+        headers = {"Accept": JSON_TYPE, "Accept-Encoding": ENCODING} | _present(**{"Content-Type": content_type})
         data = None if body is None else orjson.dumps(body)
         async with self._request(method, path, query or {}, limits, headers, data) as response:
             if response.status >= 300:

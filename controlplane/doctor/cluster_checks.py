@@ -16,11 +16,11 @@ from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import ClusterFacts, Facts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Place, Unread, judged
 from controlplane.kube.kinds import Kind
+from controlplane.kube.kueue_names import KUEUE_GROUP
 
 SOON = timedelta(days=3)
 """How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has it."""
 
-_KUEUE_GROUP = "kueue.x-k8s.io"
 _Check = Callable[[Place, ClusterFacts, Facts], Sequence[Finding]]
 
 
@@ -107,7 +107,7 @@ def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
 def _not_served(place: Place, version: str, missing: Sequence[Kind]) -> Finding:
     names = ", ".join(sorted(kind.kind for kind in missing))
     said = f"{names} of {version} {'is' if len(missing) == 1 else 'are'} not served"
-    if version.startswith(f"{_KUEUE_GROUP}/"):
+    if version.startswith(f"{KUEUE_GROUP}/"):
         return place.failed("kinds", said, f"install a Kueue that serves {version}")
     if CANDIDATES in missing:
         return place.failed("kinds", said, "kubectl apply -k deploy/crds")

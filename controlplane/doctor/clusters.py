@@ -42,12 +42,12 @@ from controlplane.kube.kinds import (
     meta,
 )
 from controlplane.kube.selectors import parse_selector
+from controlplane.kube.well_known import SYSTEM_NAMESPACE
 from controlplane.settings.model import Settings
 
 _T = TypeVar("_T")
 _PAGE = 500
 _AT_ONCE = 16
-_SYSTEM = "kube-system"
 _CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 _DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 _KUEUE = "kueue-controller-manager"
@@ -93,7 +93,7 @@ class Asking:
         if isinstance(version, Unread) and not version.status:
             return ClusterFacts(version=version, certificate_ends=ends)
         identity, served, rights = await asyncio.gather(
-            self.get(NAMESPACES, "", _SYSTEM), self._served(kinds), self._rights(needed)
+            self.get(NAMESPACES, "", SYSTEM_NAMESPACE), self._served(kinds), self._rights(needed)
         )
         return ClusterFacts(
             certificate_ends=ends,

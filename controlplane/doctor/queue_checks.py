@@ -13,8 +13,8 @@ import yaml
 
 from controlplane.doctor.facts import Facts, Objects, QueueFacts
 from controlplane.doctor.findings import QUEUES, Finding, Place, Unread, judged
-from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE
 
 MOST = 20
 """How many clusters Kueue's API lets a MultiKueueConfig name."""
@@ -303,7 +303,7 @@ def _kueue(facts: Facts) -> Sequence[Finding]:
         return [_HERE.ok("kueue", "Kueue's gate MultiKueue is off")]
     if gate is True:
         # Under another name only the status of MultiKueueClusters has two writers.
-        judge = _HERE.failed if queues.controller_name == MANAGED_BY else _HERE.warning
+        judge = _HERE.failed if queues.controller_name == MULTIKUEUE else _HERE.warning
         return [judge("kueue", "Kueue's gate MultiKueue is on", _GATE_OFF)]
     if gate is None:
         return [_HERE.warning("kueue", "Kueue's configuration does not switch its gate MultiKueue off", _GATE_OFF)]

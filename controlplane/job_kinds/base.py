@@ -14,16 +14,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from controlplane.job_kinds.generic_job import GenericJob
 from controlplane.kube.conditions import condition, set_condition
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.requests import merge_diff
 
-MANAGED_BY = "kueue.x-k8s.io/multikueue"
-ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
-PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-FINALIZER = "kueue.x-k8s.io/resource-in-use"
-JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-ORIGIN_UID = "kueue.x-k8s.io/multikueue-origin-uid"
 ATTEMPT = "controlplane/attempt"
 """The annotation of a copy with the number of its attempt, where attempts are fenced."""
 

@@ -8,10 +8,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import PRIORITY_CLASS, QUEUE_LABEL, JobKind, JobOutcome
+from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import ADMISSION_GATE, PRIORITY_CLASS, QUEUE_LABEL
 
-KUEUE_GATE = "kueue.x-k8s.io/admission"
 HELD = "controlplane/dispatched"
 """The scheduling gate that keeps a pod from running on the management cluster, whatever Kueue's gate MultiKueue says: a
 gate cannot be added to a pod that is there, and Kueue removes only its own."""
@@ -57,7 +57,7 @@ class Gated(JobKind):
 
     def stopped(self, job: Mapping[str, Any]) -> Json:
         """Return the part of a spec whose pods have Kueue's gate from the beginning."""
-        return self._with_gate(job, KUEUE_GATE)
+        return self._with_gate(job, ADMISSION_GATE)
 
     def clone_spec(self, template: Json) -> Json:
         """Return the spec with Kueue's gate, and without the one that is for the management cluster alone."""

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import ORIGIN_UID, PREBUILT, PodSet
+from controlplane.job_kinds.base import PodSet
 from controlplane.job_kinds.gated import GatedSet
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.kube.fields import BadValue, section
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import ORIGIN_UID, PREBUILT
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.topologies import POD_INDEX_OFFSET, POD_SET_GROUP
 

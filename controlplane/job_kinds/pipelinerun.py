@@ -21,7 +21,11 @@ from controlplane.job_kinds.base import JobKind, JobOutcome, PodSet
 from controlplane.kube.kinds import PIPELINE_RUNS, Json, meta
 
 PENDING, STOPPED = "PipelineRunPending", "StoppedRunFinally"
-_MODE = "controlplane/coschedule"
+ASKS_FOR_MODE = "controlplane/coschedule"
+"""The annotation of a run that says which of its pods are to be on one node."""
+AFFINITY_ASSISTANT = "pipeline.tekton.dev/affinity-assistant"
+"""The annotation of a TaskRun and of its pod that names the placeholder to whose node it goes (tektoncd/pipeline
+pkg/workspace/affinity_assistant_names.go)."""
 _PLACEHOLDER_ASKS = {"cpu": "50m", "memory": "100Mi"}
 # What says that something runs. The child references are those of the worker; nothing of that name exists beside the
 # user's run.
@@ -113,7 +117,7 @@ class PipelineRun(JobKind):
 
 def _placeholders(run: Mapping[str, Any]) -> int:
     """Return how many placeholders a run gets in the mode that it asks for; Tekton's default if it asks for none."""
-    mode = (meta(run).get("annotations") or {}).get(_MODE, "workspaces")
+    mode = (meta(run).get("annotations") or {}).get(ASKS_FOR_MODE, "workspaces")
     if mode == "disabled":
         return 0
     if mode != "workspaces":

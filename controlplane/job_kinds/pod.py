@@ -9,11 +9,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.job_kinds.base import QUEUE_LABEL, JobOutcome, PodSet
-from controlplane.job_kinds.gated import HELD, KUEUE_GATE, PARENT, Gated, gate_names
+from controlplane.job_kinds.base import JobOutcome, PodSet
+from controlplane.job_kinds.gated import HELD, PARENT, Gated, gate_names
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.job_kinds.pod_roles import role_hash
 from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.kueue_names import ADMISSION_GATE, QUEUE_LABEL
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.topologies import TOPOLOGY_GATE
 
@@ -47,7 +48,7 @@ class Pod(Gated):
 
     def suspended(self, job: Mapping[str, Any]) -> bool:
         """Return whether it has Kueue's scheduling gate, or the one that holds it on the management cluster."""
-        return any(name in (KUEUE_GATE, HELD) for name in gate_names(job.get("spec") or {}))
+        return any(name in (ADMISSION_GATE, HELD) for name in gate_names(job.get("spec") or {}))
 
     def marked(self, job: Mapping[str, Any]) -> bool:
         """Return whether it has Kueue's label: others with a queue are told of by the job framework alone."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from controlplane.job_kinds.base import QUEUE_LABEL, PodSet
+from controlplane.job_kinds.base import PodSet
 from controlplane.job_kinds.gated import GatedSet
 from controlplane.job_kinds.generic_job import topology_request
 from controlplane.job_kinds.pod import MANAGED
 from controlplane.kube.kinds import STATEFUL_SETS, Json, Kind, meta
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.kube.pod_templates import stored_template
 
 

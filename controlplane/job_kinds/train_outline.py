@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.kube.kinds import Json, nested
+from controlplane.kube.kueue_names import KUEUE_PREFIX
 from controlplane.kube.pod_templates import digest, stored_template
 
 _AS_IT_IS = frozenset({"name", "resources", "securityContext", "envFrom"})
 _KEYED = {"env": "name", "volumeMounts": "mountPath"}
 _OF_PODS = ("nodeSelector", "tolerations", "schedulingGates", "priorityClassName")
 _CONTAINERS = ("containers", "initContainers")
-_OF_KUEUE = "kueue.x-k8s.io/"
 
 
 def template_outline(template: Mapping[str, Any]) -> Json:
@@ -26,7 +26,7 @@ def template_outline(template: Mapping[str, Any]) -> Json:
     for field in _CONTAINERS:
         if field in spec:
             made[field] = [_container(one) for one in spec[field]]
-    notes = {name: one for name, one in (metadata.get("annotations") or {}).items() if name.startswith(_OF_KUEUE)}
+    notes = {name: one for name, one in (metadata.get("annotations") or {}).items() if name.startswith(KUEUE_PREFIX)}
     said = {"labels": metadata.get("labels"), "annotations": notes}
     return {"metadata": {name: one for name, one in said.items() if one}, "spec": made}
 

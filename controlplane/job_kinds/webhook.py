@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import PODS
+from controlplane.kube.kueue_names import ORIGIN_LABEL, QUEUE_LABEL
 
 _INTRO = """\
 # The admission webhook of jobs: what is created in a queue with our admission check gets `managedBy`, and pods their scheduling gate.

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 
+from controlplane.kube.kueue_names import KUEUE_GROUP
+
 UNKNOWN_PATH = ("404 page not found", "the server could not find the requested resource")
 """What an API server says of a path that it does not know: the text of its mux, and the message of a Status of client-go."""
 _PATH = re.compile(r"^/apis/(?P<group>[^/]+)/(?P<version>[^/]+)/(?:namespaces/[^/]+/)?(?P<plural>[^/?]+)")
 _OURS = "candidates.controlplane.dev"
-_KUEUE = "kueue.x-k8s.io"
 _DEVICES = "resource.k8s.io"
 _KUBERNETES = re.compile(r"(?!metrics\.)[a-z]+(\.apiserver|\.authorization)?\.k8s\.io")
 """Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36): those of projects
@@ -32,6 +33,6 @@ def not_installed(path: str) -> str:
     what = f"CustomResourceDefinition {name} with version {found['version']} is not installed there"
     if found["group"] == _OURS:
         return f"{what}: kubectl apply -k deploy/crds"
-    if found["group"] == _KUEUE:
+    if found["group"] == KUEUE_GROUP:
         return f"{what}: install a Kueue that serves {found['version']}"
     return f"{what}: install it, or leave the kind out of the settings"

@@ -11,13 +11,12 @@ from typing import TypeVar
 
 from controlplane.kube.fields import Misfit, items, number, section, strings, text
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import HOSTNAME
 
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 """The scheduling gate of pods that wait for the domain that they run in."""
 POD_INDEX_OFFSET = "kueue.x-k8s.io/pod-index-offset"
 """The annotation that says with which index the ranks of a pod set begin."""
-HOSTNAME = "kubernetes.io/hostname"
-"""The label of the level at which a domain is one node, named by its value."""
 WORKLOAD = "kueue.x-k8s.io/workload"
 """The annotation of a pod that names its Workload."""
 _POD_SET = "kueue.x-k8s.io/podset-"

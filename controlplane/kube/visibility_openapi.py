@@ -7,11 +7,10 @@ from __future__ import annotations
 import hashlib
 import json
 
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import JSON_TYPE, Json
 from controlplane.kube.visibility import CLUSTER_QUEUES, GROUP, LOCAL_QUEUES, SUBRESOURCE, SUMMARY, VERSIONS
 
 _PREFIX = "io.k8s.kueue.visibility"
-_MEDIA_TYPE = "application/json"
 _INFO = {"title": "Kueue's visibility API", "version": "v1beta2"}
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "format": "int32"}
 _OWNER = {"type": "object", "properties": dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT)}
@@ -42,7 +41,7 @@ def _v2() -> Json:
         for path, names in _paths(version).items():
             given = [{"name": name, **rest, **schema} for name, rest, schema in _parameters(names)]
             answer = {"description": "OK", "schema": {"$ref": f"#/definitions/{_name(version, SUMMARY)}"}}
-            operation = {**_operation(version, path), "produces": [_MEDIA_TYPE], "schemes": ["https"]}
+            operation = {**_operation(version, path), "produces": [JSON_TYPE], "schemes": ["https"]}
             paths[path] = {"get": {**operation, "parameters": given, "responses": {"200": answer}}}
     return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
 
@@ -51,7 +50,7 @@ def _v3(version: str) -> Json:
     reference = "#/components/schemas/"
     answer = {
         "description": "OK",
-        "content": {_MEDIA_TYPE: {"schema": {"$ref": reference + _name(version, SUMMARY)}}},
+        "content": {JSON_TYPE: {"schema": {"$ref": reference + _name(version, SUMMARY)}}},
     }
     paths = {
         path: {

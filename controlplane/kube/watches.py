@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.kube.kinds import PODS_OF_SLICES, PODS_OF_TOPOLOGIES, Kind
+from controlplane.kube.kueue_names import POD_SET_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,6 @@ class WatchSpec:
         return f"{self.kind.name}/{self.namespace}" if self.namespace else self.kind.name
 
 
-POD_SET_LABEL = "kueue.x-k8s.io/podset"
 _UNENDED = "status.phase!=Succeeded,status.phase!=Failed"
 UNENDED_PODS = WatchSpec(PODS_OF_TOPOLOGIES, field_selector=_UNENDED)
 """The pods that topology-aware scheduling counts and places. One that ends is shown as gone, which is what counts of it."""

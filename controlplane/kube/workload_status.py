@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from controlplane.kube.kinds import Json
 
-ADMISSION_MANAGER = "kueue-admission"
 RECLAIMABLE_MANAGER = "kueue-reclaimable-pods"
 JOB_MANAGER = "kueue-job-controller"
-ADMISSION_CONDITIONS = frozenset(
-    {
-        "QuotaReserved",
-        "BlockedOnPreemptionGates",
-        "Evicted",
-        "Admitted",
-        "Preempted",
-        "Requeued",
-        "DeactivationTarget",
-        "Finished",
-        "PodsReady",
-    }
+ADMISSION_CONDITIONS = (
+    "QuotaReserved",
+    "BlockedOnPreemptionGates",
+    "Evicted",
+    "Admitted",
+    "Preempted",
+    "Requeued",
+    "DeactivationTarget",
+    "Finished",
+    "PodsReady",
 )
 EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
 RAN_TOO_LONG = f"DeactivatedDueTo{EXECUTION_TIME_EXCEEDED}"

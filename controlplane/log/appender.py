@@ -307,7 +307,7 @@ class Appender:
             draft.judge()
 
     def _catch_up(self, draft: Draft) -> None:
-        """Forget what the writer knows if a request of a draft rests on more: somebody else has appended, and was read."""
+        """Forget what the writer knows if a request of a draft rests on more: another one's append was read."""
         if draft.batch.ahead:
             self._cache.clear()
             draft.judge()
@@ -381,7 +381,7 @@ class Appender:
         return said, at
 
     async def _ask(self, batch: Batch | None) -> None:
-        """Let the writer know what it does not know of a batch; None: where the log ends, and that the marks are merged."""
+        """Let the writer know what it lacks of a batch; None: where the log ends, and that the marks are merged."""
         streams, sources = (list(batch.streams), list(batch.sources)) if batch is not None else ([], [])
         merged = self._cache.wants_merging
         position, versions, marks = await self._line.row(

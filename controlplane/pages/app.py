@@ -27,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.audit.svg import stylesheet
 from controlplane.clock import Clock, SystemClock
+from controlplane.kube.kinds import JSON_TYPE
 from controlplane.log.connect import first_line
 from controlplane.pages import download, live
 from controlplane.pages.access import Access
@@ -42,7 +43,6 @@ from controlplane.settings import Settings
 
 _log = structlog.get_logger(__name__)
 STATIC = Path(__file__).with_name("static")
-_JSON = "application/json"
 _AGAIN = 5  # seconds after which a page that could not be answered asks again
 
 
@@ -63,7 +63,7 @@ def create_app(
     version = metadata.version("controlplane")
     document = msgspec.json.encode(openapi(version))
     routes += [
-        Route(f"{API}/openapi.json", lambda _: Response(document, media_type=_JSON)),
+        Route(f"{API}/openapi.json", lambda _: Response(document, media_type=JSON_TYPE)),
         Route("/workloads/{namespace}/{name}/evidence.jsonl", download.evidence(site, version)),
         Route("/clusters", lambda request: RedirectResponse(address("/", request.query_params.get("at", "")))),
         Route("/stream", live.stream(site)),
@@ -82,7 +82,7 @@ def create_app(
 def _api(site: Site, page: Page) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         found, _ = await answered(site, page, request)
-        return Response(msgspec.json.encode(found), media_type=_JSON)
+        return Response(msgspec.json.encode(found), media_type=JSON_TYPE)
 
     return answer
 
@@ -214,7 +214,7 @@ def _told(site: Site, request: Request, found: Trouble) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     if request.url.path.startswith(API):
         body = msgspec.json.encode(Problem(found.sentence, list(found.near)))
-        return Response(body, found.status, headers, media_type=_JSON)
+        return Response(body, found.status, headers, media_type=JSON_TYPE)
     at = request.query_params.get("at", "") if found.status != 400 else ""
     context = {**_around(site, request, at), "stale": "", "unrecorded": "", "trouble": found, "again": _AGAIN}
     context |= {"page": "", "live": False, "past": False, "everything": found.status != 401}

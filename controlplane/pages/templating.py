@@ -17,6 +17,7 @@ from markupsafe import Markup
 from controlplane.audit import shown
 from controlplane.audit.lanes import Lane
 from controlplane.audit.past import GROUPS
+from controlplane.audit.quota_past import NOT_TRIED
 from controlplane.audit.shown import clock, place, span
 from controlplane.audit.svg import picture
 from controlplane.pages.trends import Stretch
@@ -45,7 +46,7 @@ def environment() -> Environment:
         figure=figure,
         bar=bar,
     )
-    made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS))
+    made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS), not_tried=NOT_TRIED)
     return made
 
 

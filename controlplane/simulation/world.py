@@ -37,6 +37,7 @@ from controlplane.kube.kinds import (
     SECRETS,
     Json,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.simulation.apiserver.faults import Faults
 from controlplane.simulation.apiserver.openapi import GIT_VERSION
 from controlplane.simulation.apiserver.persistence import StoreSnapshot, load, snapshot
@@ -48,7 +49,7 @@ from controlplane.simulation.controllers.jobs import JobController, JobPace
 from controlplane.simulation.controllers.shown_pods import ShownPods, node_named
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, ServedKind
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS, Kueue
-from controlplane.simulation.kueue.common import MULTIKUEUE, Gates
+from controlplane.simulation.kueue.common import Gates
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pipelineruns import PipelineRunFramework
 from controlplane.simulation.kueue.pods import PodFramework

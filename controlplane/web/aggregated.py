@@ -19,7 +19,7 @@ from aiohttp import web
 
 from controlplane.kube.api_requests import RequestAttributes, attributes, forbidden, status
 from controlplane.kube.front_proxy import FrontProxy, UserInfo
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import JSON_TYPE, Json
 from controlplane.tasks import end
 from controlplane.web import webhook
 from controlplane.web.client_authority import ClientAuthority
@@ -31,8 +31,7 @@ _log = structlog.get_logger(__name__)
 
 _MOST = 256  # connections at a time: every API server of a cluster keeps some
 _HEADERS = 2048  # of a request: one for each group of its user
-_JSON = "application/json"
-_AGGREGATED = f"{_JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED = f"{JSON_TYPE};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _UNCACHED = {"Cache-Control": "no-cache, private"}
 NO_RESOURCE = status(404, "NotFound", "the server could not find the requested resource", {})
 NO_METHOD = status(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
@@ -173,17 +172,17 @@ class AggregatedServer:
             return _answer(405, NO_METHOD)
         accepted = _accepted(request.headers.getall("Accept", ()), aggregated=path == "/apis")
         if not accepted:
-            message = f"only the following media types are accepted: {_JSON}"
+            message = f"only the following media types are accepted: {JSON_TYPE}"
             return _answer(406, status(406, "NotAcceptable", message))
         if accepted == _AGGREGATED:
             return _document(request, self._api.discovery, _AGGREGATED)
         if found is not None:
-            return _document(request, found, _JSON)
+            return _document(request, found, JSON_TYPE)
         code, body = await self._api.answer(asked, request.query)
         return _answer(code, body)
 
 
-def _answer(code: int, body: Json | bytes, content_type: str = _JSON, **headers: str) -> web.Response:
+def _answer(code: int, body: Json | bytes, content_type: str = JSON_TYPE, **headers: str) -> web.Response:
     made = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", **_UNCACHED, **headers}
     return web.Response(status=code, body=body if isinstance(body, bytes) else orjson.dumps(body), headers=made)
 
@@ -203,9 +202,9 @@ def _accepted(accept: tuple[str, ...] | list[str], *, aggregated: bool) -> str:
     for clause in clauses or ["*/*"]:
         kind, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.partition("=")[::2] for part in rest)
-        if aggregated and kind == _JSON and parameters.get("as") == "APIGroupDiscoveryList":
+        if aggregated and kind == JSON_TYPE and parameters.get("as") == "APIGroupDiscoveryList":
             if (parameters.get("g"), parameters.get("v")) == ("apidiscovery.k8s.io", "v2"):
                 return _AGGREGATED
-        elif kind in (_JSON, "application/*", "*/*") and "as" not in parameters:
-            return _JSON
+        elif kind in (JSON_TYPE, "application/*", "*/*") and "as" not in parameters:
+            return JSON_TYPE
     return ""

@@ -15,13 +15,13 @@ import msgspec
 
 from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import (
-    PREEMPTION_GATE,
     CloneGone,
     CloneObserved,
     PreemptionGate,
     RemoteJobGone,
     RemoteJobObserved,
 )
+from controlplane.kube.kueue_names import PREEMPTION_GATE
 from controlplane.log.event import Event
 from controlplane.whatif.queue import AddedCluster, PlaceQueues, QueuedWorkload
 from controlplane.whatif.simulated_log import SimulatedLog

@@ -11,8 +11,9 @@ from controlplane.audit.explain import explain
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageBegan
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.events import EffectFailed
-from controlplane.controllers.multikueue.observations import PREEMPTION_GATE, ObservationRefused, PreemptionGate
+from controlplane.controllers.multikueue.observations import ObservationRefused, PreemptionGate
 from controlplane.kube.kinds import JOBS
+from controlplane.kube.kueue_names import PREEMPTION_GATE
 from controlplane.log.event import NewEvent
 from controlplane.runtime.explanation import Explanation
 from tests.audit.script import Life, Script, at

@@ -224,9 +224,8 @@ def test_a_mass_outage_is_above_the_table(database_url: str) -> None:
     script = outage(database_url, "")
     first, head, *_ = invoke(database_url).stdout.splitlines()
     assert first.startswith("Mass outage since ")
-    assert first.endswith(
-        "UTC: 2 of 3 clusters are away (a, b). Nothing is taken from them; `controlplane clusters accept-outage` if they are really gone."
-    )
+    assert "UTC: 2 of 3 clusters are away (a, b). Nothing is taken from them; `controlplane" in first
+    assert first.endswith("; `controlplane clusters accept-outage` if they are really gone.")
     assert head.startswith("NAME")
     found = asked(database_url)["mass_outage"]
     assert found.pop("since") is not None

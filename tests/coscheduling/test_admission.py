@@ -12,9 +12,10 @@ import pytest
 from controlplane.controllers.coscheduling.admission import answer
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import ANNOTATION, PipelineRun, read_run
+from controlplane.controllers.coscheduling.objects import PipelineRun, read_run
 from controlplane.controllers.coscheduling.placement.binding import beside
 from controlplane.controllers.coscheduling.problems import InputRefused
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from tests.coscheduling.samples import NS, UID, Json, claim, run, template
 from tests.support.rows import each
 
@@ -63,7 +64,7 @@ def task_run(*claims: str, uid: str = UID, annotations: Json | None = None, kind
 @each("annotations", [None, {}, {"x": "y"}])
 def test_tasks_of_a_run_follow_its_placeholder(kind: str, annotations: Json | None) -> None:
     patched, _ = ask(kind, task_run(annotations=annotations))
-    assert patched["metadata"]["annotations"] == {**(annotations or {}), ANNOTATION: SINGLE}
+    assert patched["metadata"]["annotations"] == {**(annotations or {}), AFFINITY_ASSISTANT: SINGLE}
 
 
 def test_claims_become_those_that_the_stateful_set_makes() -> None:
@@ -81,14 +82,14 @@ def test_per_workspace_the_last_claim_says_which(claims: list[str], workspace: s
     if workspace is None:
         assert (patched, "patch" in response) == (obj, False)
     else:
-        assert patched["metadata"]["annotations"] == {ANNOTATION: placeholder_name(workspace, "my-pipelinerun")}
+        assert patched["metadata"]["annotations"] == {AFFINITY_ASSISTANT: placeholder_name(workspace, "my-pipelinerun")}
         assert patched["spec"] == obj["spec"]
 
 
 @pytest.mark.parametrize(
     ("obj", "more"),
     [
-        (task_run(annotations={ANNOTATION: "there"}), {}),
+        (task_run(annotations={AFFINITY_ASSISTANT: "there"}), {}),
         (task_run(kind="TaskRun"), {}),
         ({"metadata": {}}, {}),
         (task_run(), {"mode": Mode.DISABLED}),
@@ -120,7 +121,7 @@ def test_an_unknown_run_is_let_through_with_a_warning() -> None:
 )
 def test_a_pod_gets_the_term_after_what_is_there(affinity: Json | None) -> None:
     pod = {
-        "metadata": {"annotations": {ANNOTATION: SINGLE}},
+        "metadata": {"annotations": {AFFINITY_ASSISTANT: SINGLE}},
         "spec": {} if affinity is None else {"affinity": affinity},
     }
     patched, _ = ask("Pod", pod)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import ANNOTATION
 from controlplane.controllers.coscheduling.placement.plan import task_json
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from tests.coscheduling.samples import NS, UID, Json, claim, empty, planned, run, task, template
 from tests.support.rows import each
 
@@ -31,7 +31,7 @@ def test_all_tasks_follow_the_one_placeholder_final_and_custom_ones_too(mode: st
     custom = {"name": "custom", "taskRef": {"apiVersion": "example.dev/v1", "kind": "Wait"}}
     found = bound(run(template("a"), tasks=[task("one", "a"), task("two"), custom], final=[task("last")]), mode)
     assert list(found) == ["one", "two", "custom", "last"]
-    assert {one["annotations"][ANNOTATION] for one in found.values()} == {SINGLE}
+    assert {one["annotations"][AFFINITY_ASSISTANT] for one in found.values()} == {SINGLE}
     assert [one["kind"] for one in found.values()] == ["TaskRun", "TaskRun", "CustomRun", "TaskRun"]
     term = found["two"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term == [
@@ -50,8 +50,8 @@ def test_all_tasks_follow_the_one_placeholder_final_and_custom_ones_too(mode: st
 def test_per_workspace_the_last_claim_counts_and_other_kinds_do_not_disturb_it() -> None:
     tasks = [task("one", "a", "scratch"), task("none", "scratch"), task("bare"), task("other", "b")]
     found = bound(run(template("a"), claim("b", "data"), empty("scratch"), tasks=tasks))
-    assert found["one"]["annotations"] == {ANNOTATION: placeholder_name("a", RUN)}
-    assert found["other"]["annotations"] == {ANNOTATION: placeholder_name("b", RUN)}
+    assert found["one"]["annotations"] == {AFFINITY_ASSISTANT: placeholder_name("a", RUN)}
+    assert found["other"]["annotations"] == {AFFINITY_ASSISTANT: placeholder_name("b", RUN)}
     assert found["none"]["annotations"] == found["bare"]["annotations"] == {}
     assert found["none"]["affinity"] == {}
 
@@ -143,7 +143,7 @@ def test_workspaces_that_an_inline_task_only_mentions_are_bound_as_well() -> Non
     inline = {"name": "t", "taskSpec": {"steps": [{"script": "ls $(workspaces.a.path) $(workspaces.a.bound)"}]}}
     found = bound(run(template("a"), tasks=[inline]))
     assert [one["name"] for one in found["t"]["workspaces"]] == ["a"]
-    assert found["t"]["annotations"] == {ANNOTATION: placeholder_name("a", RUN)}
+    assert found["t"]["annotations"] == {AFFINITY_ASSISTANT: placeholder_name("a", RUN)}
 
 
 def test_a_childs_run_gets_claims_and_no_placeholder() -> None:

@@ -10,7 +10,7 @@ from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.admission import answer
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import ANNOTATION
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from tests.coscheduling.samples import DONE, NS, UID, Json, claim, names, owner, planned, run, task, task_pod, template
 from tests.coscheduling.scene import Scene
 from tests.coscheduling.started import RUN, SINGLE
@@ -161,13 +161,13 @@ def test_a_plan_of_a_child() -> None:
     assert (found.error, found.warnings) == ("", [])
     assert found.stateful_sets == []
     assert names(found.claims) == [claim_name("", "b", f"uid-{CHILD}")]
-    assert [one.annotations for one in found.tasks] == [{ANNOTATION: SINGLE}]
+    assert [one.annotations for one in found.tasks] == [{AFFINITY_ASSISTANT: SINGLE}]
 
 
 def test_a_plan_of_a_child_whose_parent_is_not_among_the_files() -> None:
     found = planned(child(), ISOLATE)
     assert found.stateful_sets == []
-    assert [one.annotations for one in found.tasks] == [{ANNOTATION: SINGLE}]
+    assert [one.annotations for one in found.tasks] == [{AFFINITY_ASSISTANT: SINGLE}]
     assert (
         f'metadata.ownerReferences: PipelineRun "{RUN}", whose task it is, is not among the files' in found.warnings[0]
     )
@@ -176,7 +176,7 @@ def test_a_plan_of_a_child_whose_parent_is_not_among_the_files() -> None:
 # --- the hook ---
 
 
-@pytest.mark.parametrize("named", [None, {ANNOTATION: OWN}])
+@pytest.mark.parametrize("named", [None, {AFFINITY_ASSISTANT: OWN}])
 def test_its_tasks_follow_the_parents_placeholder(named: Json | None) -> None:
     scene = family(ISOLATE, template("b"))
     bound = claim_name("", "b", f"uid-{CHILD}")
@@ -186,5 +186,5 @@ def test_its_tasks_follow_the_parents_placeholder(named: Json | None) -> None:
     obj = {"metadata": metadata, "spec": {"workspaces": workspaces}}
     request = {"uid": "r", "kind": {"kind": "TaskRun"}, "operation": "CREATE", "namespace": NS, "object": obj}
     answered = apply(obj, answer({"request": request}, Mode.ISOLATE, scene.room.find)["response"])
-    assert answered["metadata"]["annotations"] == {ANNOTATION: SINGLE}
+    assert answered["metadata"]["annotations"] == {AFFINITY_ASSISTANT: SINGLE}
     assert answered["spec"]["workspaces"] == workspaces

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, PODS
+from controlplane.job_kinds.pipelinerun import ASKS_FOR_MODE
 from controlplane.kube.kinds import NODES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS
 from tests.coscheduling.judging_scene import EVERY, OURS, STREAM, Scene
 from tests.coscheduling.samples import NS, Json, claim, run, template

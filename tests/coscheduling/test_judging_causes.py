@@ -7,7 +7,7 @@ from typing import Any
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
 from controlplane.controllers.coscheduling.feasibility.causes import CAUSES, may_cause
-from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
+from controlplane.job_kinds.pipelinerun import ASKS_FOR_MODE
 from controlplane.kube.kinds import STORAGE_CLASSES
 from tests.coscheduling.judging_scene import EVERY, STREAM, Scene
 from tests.coscheduling.samples import claim, template

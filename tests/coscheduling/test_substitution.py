@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.coscheduling.names import placeholder_name
-from controlplane.controllers.coscheduling.objects import ANNOTATION
 from controlplane.controllers.coscheduling.placement.plan import task_json
 from controlplane.controllers.coscheduling.placement.substitution import fill, param_values
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from tests.coscheduling.samples import Json, claim, planned, run, task, template
 from tests.support.rows import each
 
@@ -114,6 +114,6 @@ def test_what_the_steps_of_an_inline_task_speak_of(step: Json, uses: bool) -> No
     obj = run(claim("a", "data"), tasks=[_steps(**step)], params=[{"name": "which", "value": "a"}])
     found = planned(obj)
     assert found.error == ""
-    annotation = {ANNOTATION: placeholder_name("a", RUN)} if uses else {}
+    annotation = {AFFINITY_ASSISTANT: placeholder_name("a", RUN)} if uses else {}
     assert task_json(found.tasks[0])["annotations"] == annotation
     assert [one["name"] for one in found.tasks[0].workspaces] == (["a"] if uses else [])

@@ -8,8 +8,8 @@ from controlplane.app.admission import JOBS_PATH
 from controlplane.controllers.coscheduling.hook import PATH
 from controlplane.controllers.hosts import hosted
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.job_kinds.webhook import configuration, defaults
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.kube.visibility import GROUP, VERSIONS
 from controlplane.settings import Settings
 from tests.deploy.manifests import ROOT, documents, one, render, rights

@@ -11,8 +11,8 @@ from controlplane.dst.engine.loop import VirtualLoop
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.quota import BALANCE, OVERDRAWN, QuotaAccounts
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, WorkloadEnvironment
-from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.simulation.apiserver.history import Commit
 
 CPU = ("default-flavor", "cpu")

@@ -14,8 +14,8 @@ from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.runs import RunRules, runs
 from controlplane.dst.play import play
 from controlplane.dst.scenes.workloads.plan import plan_of
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import JOBS, JOBSETS, Json
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT
 from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.dst.plans import ended, held, plan, step, told
 

@@ -23,8 +23,8 @@ from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.workloads.decisions import PATIENCE, WORD
 from controlplane.dst.invariants.workloads.runs import RunRules
 from controlplane.dst.play import play
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import JOBS
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT
 from controlplane.log.event import Append, Event, NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit, record_of
 from tests.dst.plans import cluster_of, held, plan, step, submitted, told

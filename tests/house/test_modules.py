@@ -124,7 +124,7 @@ def test_folders_are_not_deep() -> None:
     assert deep == set()
 
 
-def test_every_room_is_a_package() -> None:
+def test_every_folder_is_a_package() -> None:
     """Without its `__init__.py`, a folder is invisible to the import contracts."""
     rooms = {path.parent for path in MODULES if path.is_relative_to(ROOT / "controlplane")}
     assert [name(room) for room in sorted(rooms) if not (room / "__init__.py").exists()] == []

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from controlplane.job_kinds import INTEGRATIONS, JOB_KINDS, adapters_for, named
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.custom import parse
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PREBUILT
 from controlplane.simulation.apiserver.patches import merge_patch
 from tests.job_kinds.rows import ROWS, TEMPLATE, Row, ended
 from tests.support.rows import each
@@ -63,8 +64,8 @@ def test_it_is_stopped_started_and_given_to_another_controller(kind: JobKind, ro
     stopped = changed(job, kind.stopped(job))
     assert kind.suspended(stopped)
     assert not kind.suspended(changed(stopped, kind.started()))
-    delegated = changed(stopped, kind.delegated(MANAGED_BY))
-    assert kind.managed_by(delegated) == (MANAGED_BY if kind.delegates and kind.dispatched else "")
+    delegated = changed(stopped, kind.delegated(MULTIKUEUE))
+    assert kind.managed_by(delegated) == (MULTIKUEUE if kind.delegates and kind.dispatched else "")
     assert kind.suspended(delegated), "nothing else of it is changed"
 
 
@@ -73,7 +74,7 @@ def test_a_copy_waits_and_is_its_workers_own(kind: JobKind, row: Row) -> None:
     body = {
         "labels": {"team": "blue"},
         "annotations": {"note": "x"},
-        "spec": changed(row.job(), kind.delegated(MANAGED_BY))["spec"],
+        "spec": changed(row.job(), kind.delegated(MULTIKUEUE))["spec"],
     }
     before = copy.deepcopy(body)
     copy_ = kind.clone(body, "team", "train", "train-wl", "here")
@@ -153,7 +154,7 @@ def test_what_names_no_kind_says_what_it_should_be_like(name: str) -> None:
 
 def test_a_custom_jobs_copy_is_as_it_is_but_for_who_manages_it() -> None:
     (kind,) = adapters_for(["Render.v1.example.com"]).values()
-    spec = {"managedBy": MANAGED_BY, "frames": 3, "suspend": False}
+    spec = {"managedBy": MULTIKUEUE, "frames": 3, "suspend": False}
     assert kind.clone({"spec": spec}, "team", "train", "wl", "here")["spec"] == {"frames": 3, "suspend": False}
     assert kind.active({"phase": "Running"})
     assert not kind.tells_activity()

@@ -12,9 +12,10 @@ from controlplane.app.admission import JobAdmission
 from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.pod import PodOfParent
 from controlplane.kube.kinds import JOBSETS, WORKLOAD_PRIORITY_CLASSES, Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.telemetry import Metrics
 from tests.job_kinds.rows import ROWS
 from tests.jobframework.scene import ADAPTERS, NS, PARENTS, Scene, job
@@ -88,8 +89,8 @@ async def test_one_answer_says_both_whose_the_job_is_and_that_it_waits() -> None
     operations = json.loads(base64.b64decode(answer["response"]["patch"]))
     assert [one["path"] for one in operations] == ["/spec/runPolicy", "/spec/runPolicy/managedBy"]
     assert operations[0]["value"] == {"suspend": True}
-    assert operations[1]["value"] == MANAGED_BY
-    waits = job(suspend=True, managedBy=MANAGED_BY)
+    assert operations[1]["value"] == MULTIKUEUE
+    waits = job(suspend=True, managedBy=MULTIKUEUE)
     assert "patch" not in (await hook(review(JOB_KINDS["batch/job"], waits)))["response"]
     alone = JobAdmission(lambda: Fleet, lambda: None, Metrics())  # type: ignore[arg-type,return-value]
     operations = json.loads(base64.b64decode((await alone(review(kind, made)))["response"]["patch"]))

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from controlplane.controllers.jobframework.admission import Defaults, created_as
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.base import PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.kube.kinds import PODS, WORKLOAD_PRIORITY_CLASSES, Json, meta
+from controlplane.kube.kueue_names import PRIORITY_CLASS, QUEUE_LABEL
 from tests.jobframework.scene import QUEUE, Scene
 from tests.jobframework.set_scene import STATEFUL_SET, gates, owner_of, pod_of, waiting, workload
 from tests.jobframework.test_jobs_admission import ALL, review

@@ -10,10 +10,10 @@ import pytest
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.reasons import JobReason
-from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.job_kinds.ray import RayCluster
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR, SLICE_NAME
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene, job, pod_template
 
@@ -266,7 +266,7 @@ def test_a_job_whose_pods_would_not_wait_is_stopped_once_when_it_grows() -> None
 def test_a_job_that_is_dispatched_has_its_gate_from_the_worker() -> None:
     scene = Scene()
     scene.flavor()
-    scene.create(elastic(2, managedBy=MANAGED_BY))
+    scene.create(elastic(2, managedBy=MULTIKUEUE))
     scene.settle()
     scene.admit()
     scene.settle()

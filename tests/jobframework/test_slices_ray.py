@@ -11,8 +11,9 @@ from controlplane.controllers.jobframework.context import JobFrameworkPolicy
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.observe import JobObserver
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.base import MANAGED_BY, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.kube.slices import ELASTIC_GATE, ELASTIC_JOB, REPLACEMENT_FOR
 from controlplane.runtime.controller import ObjectChange
 from tests.jobframework.every_kind import RAY_CLUSTER, RAY_JOB
@@ -199,7 +200,7 @@ def test_one_whose_clusters_are_not_seen_is_told_so() -> None:
 
 
 def test_one_that_runs_on_workers_has_one_workload() -> None:
-    assert not seen(ray(RAY_JOB, managedBy=MANAGED_BY)).elastic
+    assert not seen(ray(RAY_JOB, managedBy=MULTIKUEUE)).elastic
     assert seen(ray(RAY_JOB)).elastic
 
 

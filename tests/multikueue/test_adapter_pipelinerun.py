@@ -15,9 +15,9 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT
 from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.kube.kinds import PIPELINE_RUNS
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT
 from controlplane.log.event import body_of
 from controlplane.settings import KINDS, Settings
 from tests.support.rows import each

@@ -14,9 +14,10 @@ from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.admission import ReviewError, answer
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.job_kinds import JOB_KINDS, adapters_for
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import HELD
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, Json
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.kube.reviews import json_patch
 from tests.job_kinds.rows import ROWS
 from tests.multikueue.observed import metadata
@@ -65,7 +66,7 @@ def apply(obj: Json, patch: str) -> Json:
 
 
 def ours(kind: JobKind, job: Json) -> bool:
-    return kind.managed_by(job) == MANAGED_BY if kind.delegates else kind.held(job)
+    return kind.managed_by(job) == MULTIKUEUE if kind.delegates else kind.held(job)
 
 
 @each("kind", EVERY)
@@ -102,7 +103,7 @@ def test_a_queue_that_is_not_known_is_let_through_with_a_warning(kind: JobKind) 
 
 @each("kind", [one for one in EVERY if one.values[0].delegates])  # type: ignore[attr-defined]
 def test_the_kinds_own_controller_gives_way_and_another_one_does_not(kind: JobKind) -> None:
-    for before, after in ((kind.own_controller, MANAGED_BY), ("example.com/mine", "example.com/mine")):
+    for before, after in ((kind.own_controller, MULTIKUEUE), ("example.com/mine", "example.com/mine")):
         job = job_of(kind)
         job["spec"] = json.loads(json.dumps({**job["spec"], **kind.delegated(before)}))
         assert kind.managed_by(ask(kind, job)[0]) == after
@@ -138,10 +139,10 @@ def test_what_cannot_be_changed_any_more_is_not(name: str) -> None:
 
 def test_a_custom_kind_is_ours_where_it_names_nobody() -> None:
     (kind,) = adapters_for(["Render.v1.example.com"]).values()
-    assert ask(kind, job_of(kind))[0]["spec"]["managedBy"] == MANAGED_BY
+    assert ask(kind, job_of(kind))[0]["spec"]["managedBy"] == MULTIKUEUE
     bare = job_of(kind)
     del bare["spec"]
-    assert ask(kind, bare)[0]["spec"] == {"managedBy": MANAGED_BY}
+    assert ask(kind, bare)[0]["spec"] == {"managedBy": MULTIKUEUE}
 
 
 def test_a_kind_that_is_not_dispatched_is_not_looked_at() -> None:
@@ -156,7 +157,7 @@ def test_what_does_not_fit_is_let_through(damage: Json) -> None:
         kind = JOB_KINDS[name]
         job = {**job_of(kind), **damage}
         made, _ = ask(kind, job)
-        assert made == job or kind.managed_by(made) == MANAGED_BY
+        assert made == job or kind.managed_by(made) == MULTIKUEUE
 
 
 @pytest.mark.parametrize("review", [{}, {"request": []}, {"request": {"kind": {}}}])

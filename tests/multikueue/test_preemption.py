@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from controlplane.controllers.multikueue.events import CloneDecided, GateOpeningDecided
-from controlplane.controllers.multikueue.observations import PREEMPTION_GATE, PreemptionGate
+from controlplane.controllers.multikueue.observations import PreemptionGate
+from controlplane.kube.kueue_names import PREEMPTION_GATE
 from tests.multikueue.rendered import TEMPLATE, body, request_of
 from tests.multikueue.scene import NS, STREAM, WL, Scene, stamp
 from tests.multikueue.test_leaderworkersets import Sets

@@ -7,9 +7,9 @@ from typing import Any
 from controlplane.controllers.candidates import objects as candidate_objects
 from controlplane.controllers.coscheduling import objects as coscheduling_objects
 from controlplane.controllers.podgroups import objects as podgroup_objects
-from controlplane.job_kinds.base import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 
 NOW = "2026-01-01T00:00:00Z"
 CONDITION = {

@@ -16,8 +16,8 @@ import msgspec
 
 from controlplane.app.admission import JOBS_PATH, answers, endpoint
 from controlplane.clock import SystemClock
-from controlplane.job_kinds.base import MANAGED_BY, QUEUE_LABEL
 from controlplane.kube.kinds import LOCAL_QUEUES, Json
+from controlplane.kube.kueue_names import MULTIKUEUE, QUEUE_LABEL
 from controlplane.settings import Settings
 from controlplane.settings.model import WebhookSettings
 from controlplane.web import Certificate, serve_webhook
@@ -45,7 +45,7 @@ async def review(port: int, authority: Path, queue: str) -> Json:
 
 def claimed(response: Json) -> bool:
     patch = json.loads(base64.b64decode(response.get("patch", "W10=")))
-    return bool(patch == [{"op": "add", "path": "/spec/managedBy", "value": MANAGED_BY}])
+    return bool(patch == [{"op": "add", "path": "/spec/managedBy", "value": MULTIKUEUE}])
 
 
 async def test_a_job_is_ours_by_where_its_queue_leads_whoever_answers(

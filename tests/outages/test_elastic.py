@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, QUEUE_LABEL, merged
+from controlplane.job_kinds.base import merged
 from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 from tests.job_kinds.rows import ROWS
 from tests.multikueue.kep693.rig import NS
 from tests.outages.stage import Stage, condition, settings
@@ -19,7 +20,7 @@ ELASTIC = {"kueue.x-k8s.io/elastic-job": "true", "simulation.controlplane/durati
 
 
 def train() -> Json:
-    spec = merged(ROWS["batch/job"].spec | {"parallelism": 1, "completions": 10}, BatchJob().delegated(MANAGED_BY))
+    spec = merged(ROWS["batch/job"].spec | {"parallelism": 1, "completions": 10}, BatchJob().delegated(MULTIKUEUE))
     metadata = {"namespace": NS, "name": "train", "labels": {QUEUE_LABEL: "user-queue"}, "annotations": ELASTIC}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import msgspec
 
-from controlplane.job_kinds.base import QUEUE_LABEL
-from controlplane.job_kinds.gated import HELD, KUEUE_GATE
+from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import MANAGED, Pod
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import EVENTS, PODS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ADMISSION_GATE, QUEUE_LABEL
 from controlplane.settings import Settings
 from controlplane.simulation.kueue.pods import TOTAL
 from tests.outages.stage import NS, Stage, settings
@@ -40,7 +40,7 @@ def dispatched(name: str, *, group: int = 0, duration: str = "1s") -> Json:
 
 def gated(one: Json) -> bool:
     """Whether Kueue's gate holds a pod."""
-    return {"name": KUEUE_GATE} in one["spec"].get("schedulingGates", ())
+    return {"name": ADMISSION_GATE} in one["spec"].get("schedulingGates", ())
 
 
 def told(on: Stage, name: str) -> list[str]:

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from controlplane.job_kinds import JOB_KINDS
-from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import JOBS, PODS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.settings import Settings
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, served
 from tests.job_kinds.rows import ROWS, RUNTIME

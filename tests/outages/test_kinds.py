@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from controlplane.job_kinds import INTEGRATIONS
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL, SimulatedKind, merged
+from controlplane.job_kinds.base import SimulatedKind, merged
 from controlplane.job_kinds.ray import RayService
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
 from tests.job_kinds.rows import ROWS
 from tests.multikueue.kep693.rig import NS
 from tests.outages.stage import Stage, condition, settings
@@ -23,7 +24,7 @@ def name_of(kind: SimulatedKind) -> str:
 
 
 def job(kind: SimulatedKind) -> Json:
-    spec = merged(ROWS[kind.integration].spec, kind.delegated(MANAGED_BY))
+    spec = merged(ROWS[kind.integration].spec, kind.delegated(MULTIKUEUE))
     return {
         "apiVersion": kind.kind.api_version,
         "kind": kind.kind.kind,

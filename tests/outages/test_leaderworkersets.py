@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from controlplane.job_kinds.base import FINALIZER, ORIGIN_UID, QUEUE_LABEL
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet, workload_name
 from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ORIGIN_UID, QUEUE_LABEL, RESOURCE_IN_USE
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, served
 from tests.job_kinds.rows import TEMPLATE
 from tests.multikueue.kep693.rig import NS
@@ -53,7 +53,7 @@ class Sets:
                 "name": self.name(index),
                 "namespace": NS,
                 "annotations": marks,
-                "finalizers": [FINALIZER],
+                "finalizers": [RESOURCE_IN_USE],
                 "ownerReferences": [reference],
             },
             "spec": {"queueName": "user-queue", "active": True, "priority": 0, "podSets": ADAPTER.pod_sets(owner)},

@@ -10,7 +10,8 @@ import pytest
 
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, NODES, PODS, WORKLOADS, Json, meta
-from controlplane.kube.topologies import HOSTNAME, domains_of
+from controlplane.kube.topologies import domains_of
+from controlplane.kube.well_known import HOSTNAME
 from tests.outages.stage import NS, Stage
 from tests.outages.test_jobframework import end, waits, without_kueue
 from tests.outages.test_topologies import (

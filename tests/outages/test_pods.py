@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.kueue.pods import TOTAL
 from tests.multikueue.kep693.rig import NS

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from controlplane.kube.kinds import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json
-from controlplane.simulation.kueue.common import PRIORITY_CLASS, Gates
+from controlplane.kube.kueue_names import PRIORITY_CLASS
+from controlplane.simulation.kueue.common import Gates
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import Stage, condition, settings
 

@@ -41,7 +41,7 @@ def fleet(nodes: int, rooms: list[int], pods: int) -> Json:
     }
 
 
-class CountingSearch(balanced._Search):
+class CountingSearch(balanced._BalancedSearch):
     """Counts what is looked at: each number of pods left, for each domain that is tried."""
 
     looked_at = 0
@@ -55,7 +55,7 @@ class CountingSearch(balanced._Search):
 def test_few_sets_are_looked_at(nodes: int, rooms: list[int], pods: int) -> None:
     asked = fleet(nodes, rooms, pods)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(balanced, "_Search", CountingSearch)
+        patch.setattr(balanced, "_BalancedSearch", CountingSearch)
         CountingSearch.looked_at = 0
         placed = answer(asked)["workers"]["domains"]
     assert sum(count for _, count in placed) == pods

@@ -33,7 +33,7 @@ from controlplane.controllers.quota.topology.requests import PlacementRequest, R
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json
 from controlplane.kube.tolerations import Taint, Toleration
-from controlplane.kube.topologies import HOSTNAME
+from controlplane.kube.well_known import HOSTNAME
 from tests.support.rows import each
 
 BLOCK, RACK = "block", "rack"

@@ -8,7 +8,7 @@ from controlplane.controllers.quota.topology.counts import Situation
 from controlplane.controllers.quota.topology.model import DomainPods, Placed, PodSetSlice, TopologyAssignment
 from controlplane.controllers.quota.topology.replacement import replacement
 from controlplane.controllers.quota.topology.requests import Refusal
-from controlplane.kube.topologies import HOSTNAME
+from controlplane.kube.well_known import HOSTNAME
 from tests.quota.test_topology import RACK, asks, fleet, placed
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
-from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, QUEUE_LABEL
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet, workload_name
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, QUEUE_LABEL
 from controlplane.web.health import Health
 from tests.real.pair import CHECK, NEEDED, Cluster, condition, connected, servers, serving, true, until, why_not
 

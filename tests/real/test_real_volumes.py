@@ -15,7 +15,7 @@ import yaml
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.streams import ListQuery
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL
-from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -27,6 +27,7 @@ from controlplane.kube.kinds import (
     ObjectRef,
     Request,
 )
+from controlplane.kube.well_known import BIND_COMPLETED
 from tests.real.test_real_scheduler import HOME, WHY, Real, kubeconfig, real, until
 
 __all__ = ["kubeconfig", "real"]

@@ -17,10 +17,10 @@ from controlplane.app.admission import answers
 from controlplane.clock import SystemClock
 from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.transport import Transport
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.job_kinds.gated import HELD
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.settings import Settings
 from controlplane.settings.model import WebhookSettings
 from controlplane.web import Certificate, Webhook, serve_webhook
@@ -90,7 +90,7 @@ async def hook(kubeconfig: Path, api: Transport, database_url: str, tmp_path: Pa
 
 
 async def queues(api: Transport) -> None:
-    check = {"controllerName": MANAGED_BY}
+    check = {"controllerName": MULTIKUEUE}
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 1}]}]}
     strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "multikueue"}]}}
     made: list[tuple[Kind, str, str, Json]] = [
@@ -121,7 +121,7 @@ async def test_what_an_api_server_stores(hook: Webhook, api: Transport) -> None:
         # A configuration takes a moment until it is in force.
         name = f"probe-{len(tried)}"
         tried.append(name)
-        return bool((await api.create(kinds.JOBS, "default", job(name, "ours")))["spec"].get("managedBy") == MANAGED_BY)
+        return bool((await api.create(kinds.JOBS, "default", job(name, "ours")))["spec"].get("managedBy") == MULTIKUEUE)
 
     tried: list[str] = []
     await until("the webhook to be asked", asked, 60)

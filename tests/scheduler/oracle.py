@@ -11,9 +11,10 @@ from typing import Any
 from controlplane.controllers.scheduling.evaluate.request import Question
 from controlplane.controllers.scheduling.plugins.node_affinity import admits
 from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
-from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, Node, Pod
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.kube.selectors import LabelSelector, label_selector
 from controlplane.kube.tolerations import untolerated
+from controlplane.kube.well_known import HOSTNAME
 
 HOPELESS, REFUSED = "UnschedulableAndUnresolvable", "Unschedulable"
 

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
+from controlplane.kube.well_known import BIND_COMPLETED
 from tests.scheduling.bench import CLAIMS, VOLUMES
 from tests.scheduling.volumes import HOST, stage
 from tests.support.deep import examples

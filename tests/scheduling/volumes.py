@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.scheduling.snapshot.storage import BIND_COMPLETED, SELECTED_NODE
+from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import BIND_COMPLETED
 from tests.scheduling.bench import CLAIMS, VOLUMES, Bench, merged
 
 CSI, NONE = "csi.example.com", "kubernetes.io/no-provisioner"

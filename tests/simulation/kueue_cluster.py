@@ -23,12 +23,13 @@ from controlplane.kube.kinds import (
     Kind,
     meta,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PREBUILT, QUEUE_LABEL
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.jobs import JobController, JobPace
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kueue.cluster import KUEUE_KINDS
-from controlplane.simulation.kueue.common import MULTIKUEUE, ORIGIN, PREBUILT_WORKLOAD, QUEUE_NAME, Gates, timestamp
+from controlplane.simulation.kueue.common import Gates, timestamp
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.worker import KueueWorker
 
@@ -177,8 +178,12 @@ def job(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
-    marks = {**(labels or {}), **({QUEUE_NAME: queue} if queue else {}), **({ORIGIN: "here"} if prebuilt else {})}
-    notes = {**(annotations or {}), **({PREBUILT_WORKLOAD: prebuilt} if prebuilt else {})}
+    marks = {
+        **(labels or {}),
+        **({QUEUE_LABEL: queue} if queue else {}),
+        **({ORIGIN_LABEL: "here"} if prebuilt else {}),
+    }
+    notes = {**(annotations or {}), **({PREBUILT: prebuilt} if prebuilt else {})}
     return {
         "metadata": {"namespace": "default", "name": name, "labels": marks, "annotations": notes},
         "spec": {"parallelism": pods, "completions": pods, "template": template(cpu), **spec},
@@ -192,7 +197,7 @@ def job_set(name: str, *, cpu: str = "1", replicas: int = 2, queue: str = "user-
         "template": {"spec": {"parallelism": 1, "completions": 1, "template": template(cpu)}},
     }
     return {
-        "metadata": {"namespace": "default", "name": name, "labels": {QUEUE_NAME: queue}},
+        "metadata": {"namespace": "default", "name": name, "labels": {QUEUE_LABEL: queue}},
         "spec": {"replicatedJobs": [workers], **spec},
     }
 
@@ -208,7 +213,7 @@ def clone(
     """A Workload without an owner, as a dispatcher puts it on a worker."""
     pod_set = {"name": "main", "count": count, "template": template(cpu)}
     return {
-        "metadata": {"namespace": "default", "name": name, "labels": {ORIGIN: "here"}},
+        "metadata": {"namespace": "default", "name": name, "labels": {ORIGIN_LABEL: "here"}},
         "spec": {"queueName": queue, "podSets": [pod_set], "priority": priority, "active": True, **spec},
     }
 

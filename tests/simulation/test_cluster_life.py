@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import JOBS, NAMESPACES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import View
 from controlplane.simulation.controllers.claims import Claims
 from controlplane.simulation.controllers.job_pods import JobPods
-from controlplane.simulation.controllers.tekton import FAILS, FOLLOWS, NAMESPACE, Tekton
+from controlplane.simulation.controllers.tekton import FAILS, NAMESPACE, Tekton
 from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.kinds.own_cluster import CLAIMS, TASK_RUNS, WHOLE_KINDS
 
@@ -154,4 +155,4 @@ def test_tasks_follow_the_placeholder_that_the_flag_asks_for(kit: Kit, flag: str
     kit.settle()
     pipeline(kit)
     (made,) = kit.of(TASK_RUNS)
-    assert (FOLLOWS in (meta(made).get("annotations") or {})) is follows
+    assert (AFFINITY_ASSISTANT in (meta(made).get("annotations") or {})) is follows

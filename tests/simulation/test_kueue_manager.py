@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controlplane.kube.kinds import CLUSTER_QUEUES, WORKLOAD_PRIORITY_CLASSES, meta
-from controlplane.simulation.kueue.common import JOB_UID, MULTIKUEUE, RESOURCE_IN_USE, Gates, workload_name
+from controlplane.kube.kueue_names import JOB_UID_LABEL, MULTIKUEUE, RESOURCE_IN_USE
+from controlplane.simulation.kueue.common import Gates, workload_name
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, RUNNING, WORKLOADS, Cluster, dispatch, is_true, says
 
 
@@ -16,7 +17,7 @@ def test_a_job_is_suspended_managed_and_gets_quota_and_a_pending_check(manager: 
     manager.settle()
     workload = manager.workload_of("a")
     assert meta(workload)["name"] == workload_name(JOBS, "a", meta(made)["uid"])
-    assert meta(workload)["labels"] == {JOB_UID: meta(made)["uid"]}
+    assert meta(workload)["labels"] == {JOB_UID_LABEL: meta(made)["uid"]}
     assert meta(workload)["finalizers"] == [RESOURCE_IN_USE]
     assert meta(workload)["ownerReferences"][0]["controller"] is True
     assert workload["spec"]["queueName"] == "user-queue"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
-from controlplane.simulation.kueue.common import MULTIKUEUE
+from controlplane.kube.kueue_names import MULTIKUEUE
 from tests.simulation.kueue_cluster import RUNNING, Cluster, dispatch, is_true, says
 
 

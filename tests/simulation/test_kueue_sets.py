@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.leaderworkerset import workload_name as component_name
 from controlplane.job_kinds.statefulset import StatefulSet
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID
 from controlplane.simulation.kinds.base import DEFAULT_KINDS, served
 from controlplane.simulation.kueue.common import Gates, workload_name
 from controlplane.simulation.kueue.sets import SETS

@@ -9,8 +9,9 @@ import pytest
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import meta
+from controlplane.kube.kueue_names import JOB_UID_LABEL, RESOURCE_IN_USE
 from controlplane.simulation.controllers.jobs import JobPace
-from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, Gates
+from controlplane.simulation.kueue.common import Gates
 from tests.simulation.kueue_cluster import JOBS, JOBSETS, WORKLOADS, Cluster, clone, is_true, job_set, says
 
 
@@ -54,7 +55,7 @@ def test_a_clone_is_admitted_runs_its_job_and_finishes(worker: Cluster) -> None:
     assert running["status"]["active"] == 1
     assert running["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "general"}
     assert running["spec"]["template"]["metadata"]["labels"]["kueue.x-k8s.io/multikueue-worker-workload-pod"] == "true"
-    assert meta(bound)["labels"][JOB_UID] == meta(running)["uid"]
+    assert meta(bound)["labels"][JOB_UID_LABEL] == meta(running)["uid"]
     assert [owner["uid"] for owner in meta(bound)["ownerReferences"]] == [meta(running)["uid"]]
     assert meta(bound)["finalizers"] == [RESOURCE_IN_USE]
     assert not is_true(bound, "Finished")

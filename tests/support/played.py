@@ -27,12 +27,13 @@ from controlplane.controllers.quota.controller import QuotaController
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.run import Outcome, simulate
 from controlplane.dst.scenes.admission.run import AdmissionRun
-from controlplane.dst.scenes.workloads.processes import BUILTIN, types_of
+from controlplane.dst.scenes.workloads.processes import types_of
 from controlplane.dst.scenes.workloads.run import WorkloadRun
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded, Unknown
 from controlplane.runtime.router import merged
+from controlplane.settings.quota import BUILTIN
 from tests.support import cache
 
 _LOCK = Path(__file__).parents[2] / "requirements-dev.lock"

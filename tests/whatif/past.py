@@ -11,7 +11,8 @@ import msgspec
 from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.dst.engine.plan import Plan
-from controlplane.dst.scenes.workloads.processes import BUILTIN, settings_of
+from controlplane.dst.scenes.workloads.processes import settings_of
+from controlplane.settings.quota import BUILTIN
 from controlplane.whatif.agreement import Agreement, agreement, quota_agreement
 from controlplane.whatif.capacity import Capacities
 from controlplane.whatif.history import History

@@ -11,9 +11,10 @@ from controlplane.dst.engine.drawing import numbered
 from controlplane.dst.engine.plan import Plan
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes.admission.plan import SCENE, SHAPE, plan_of
-from controlplane.dst.scenes.workloads.processes import ALL_AT_ONCE, BUILTIN
+from controlplane.dst.scenes.workloads.processes import ALL_AT_ONCE
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Event
+from controlplane.settings.quota import BUILTIN
 from controlplane.whatif.quota_objects import given_object
 
 QUOTAS = {"management": 12, "w1": 12, "w2": 12, "w3": 12}

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import msgspec
 
 from controlplane.kube.kinds import Json
+from controlplane.kube.tolerations import NO_EXECUTE
 
 _KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_NO_EXECUTE = "NoExecute"
 
 
 def unlimited(given: Sequence[Json]) -> list[Json]:
@@ -24,7 +24,7 @@ def unlimited(given: Sequence[Json]) -> list[Json]:
         for one in given
     ]
     missing = [key for key in _KEYS if not any(_tolerates(one, key) for one in kept)]
-    return kept + [{"key": key, "operator": "Exists", "effect": _NO_EXECUTE} for key in missing]
+    return kept + [{"key": key, "operator": "Exists", "effect": NO_EXECUTE} for key in missing]
 
 
 def restored(shown: Sequence[Json], noted: str) -> list[Json]:
@@ -44,6 +44,6 @@ def _limits(one: Json) -> bool:
 
 def _tolerates(one: Json, key: str) -> bool:
     """Whether a toleration is of a taint without a value, with that key and the effect NoExecute."""
-    if one.get("effect", "") not in ("", _NO_EXECUTE) or one.get("key", "") not in ("", key):
+    if one.get("effect", "") not in ("", NO_EXECUTE) or one.get("key", "") not in ("", key):
         return False
     return one.get("operator") == "Exists" or bool(one.get("key") and not one.get("value"))

@@ -15,24 +15,18 @@ from typing import Any
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import (
-    ANNOTATION,
-    INSTANCE_LABEL,
-    PipelineRun,
-    annotations_of,
-    controller_of,
-)
+from controlplane.controllers.coscheduling.objects import INSTANCE_LABEL, PipelineRun, annotations_of, controller_of
 from controlplane.controllers.coscheduling.placement.binding import beside
 from controlplane.controllers.coscheduling.placement.existing import follows
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
 from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import PIPELINE_RUNS, Json
 from controlplane.kube.reviews import allowed, namespace_of, requested
+from controlplane.kube.well_known import REQUIRED_AFFINITY
 
 Find = Callable[[str, str, str], PipelineRun | None]
 """Finds a run by namespace, name and UID; None if it is not known."""
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def answer(review: Mapping[str, Any], mode: Mode, find: Find) -> Json:
@@ -67,7 +61,7 @@ def _bind(obj: Json, namespace: str, mode: Mode, find: Find, warnings: list[str]
         return []
     # Tekton itself names the placeholder that it makes for a run; that of a run that shares another one's is none.
     replaced = placeholder_name("", run.name) if run.follows else ""
-    if run.foreign or annotations_of(obj).get(ANNOTATION, replaced) != replaced:
+    if run.foreign or annotations_of(obj).get(AFFINITY_ASSISTANT, replaced) != replaced:
         return []
     workspaces = (obj.get("spec") or {}).get("workspaces") or []
     made = {claim_name(one.base, one.name, run.uid): claim_of(run, one, mode) for one in run.bindings if one.template}
@@ -95,8 +89,8 @@ def _placeholder(run: PipelineRun, mode: Mode, claims: list[str]) -> str:
 
 def _annotate(obj: Json, placeholder: str) -> list[Json]:
     if not annotations_of(obj):
-        return [{"op": "add", "path": "/metadata/annotations", "value": {ANNOTATION: placeholder}}]
-    path = f"/metadata/annotations/{ANNOTATION.replace('~', '~0').replace('/', '~1')}"
+        return [{"op": "add", "path": "/metadata/annotations", "value": {AFFINITY_ASSISTANT: placeholder}}]
+    path = f"/metadata/annotations/{AFFINITY_ASSISTANT.replace('~', '~0').replace('/', '~1')}"
     return [{"op": "add", "path": path, "value": placeholder}]
 
 
@@ -104,18 +98,18 @@ def _tie(pod: Json) -> list[Json]:
     """Return the patch that adds the pod affinity term after what is there; none for a pod that follows nothing, or has
     it.
     """
-    placeholder = annotations_of(pod).get(ANNOTATION)
+    placeholder = annotations_of(pod).get(AFFINITY_ASSISTANT)
     if not placeholder or not follows(pod, placeholder):
         return []
     term = beside(placeholder)
     affinity = (pod.get("spec") or {}).get("affinity")
     if not affinity:
-        return [{"op": "add", "path": "/spec/affinity", "value": {"podAffinity": {_REQUIRED: [term]}}}]
+        return [{"op": "add", "path": "/spec/affinity", "value": {"podAffinity": {REQUIRED_AFFINITY: [term]}}}]
     near = affinity.get("podAffinity")
     if not near:
-        return [{"op": "add", "path": "/spec/affinity/podAffinity", "value": {_REQUIRED: [term]}}]
-    terms = near.get(_REQUIRED)
-    path = f"/spec/affinity/podAffinity/{_REQUIRED}"
+        return [{"op": "add", "path": "/spec/affinity/podAffinity", "value": {REQUIRED_AFFINITY: [term]}}]
+    terms = near.get(REQUIRED_AFFINITY)
+    path = f"/spec/affinity/podAffinity/{REQUIRED_AFFINITY}"
     if not terms:
         return [{"op": "add", "path": path, "value": [term]}]
     selected = [((one.get("labelSelector") or {}).get("matchLabels") or {}).get(INSTANCE_LABEL) for one in terms]

@@ -13,7 +13,7 @@ from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.moving import move
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import PVC_PROTECTION, Binding, PipelineRun
+from controlplane.controllers.coscheduling.objects import Binding, PipelineRun
 from controlplane.controllers.coscheduling.observations import WorkerRunObserved
 from controlplane.controllers.coscheduling.placement.cleanup import claims_go
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
@@ -21,6 +21,7 @@ from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import RunContext, RunPass
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
 from controlplane.controllers.coscheduling.validation import volumes_problem
+from controlplane.kube.well_known import PVC_PROTECTION
 from controlplane.runtime.decision_pass import PassResult
 
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"

@@ -11,13 +11,8 @@ from typing import Any
 from controlplane.controllers.coscheduling.admission import answer
 from controlplane.controllers.coscheduling.controller import CoschedulingController
 from controlplane.controllers.coscheduling.flags import Mode
-from controlplane.controllers.coscheduling.objects import (
-    ANNOTATION,
-    RUN_LABEL,
-    annotations_of,
-    controller_of,
-    labels_of,
-)
+from controlplane.controllers.coscheduling.objects import RUN_LABEL, annotations_of, controller_of, labels_of
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import PIPELINE_RUNS, Json
 from controlplane.runtime.hosting import FindController, ReviewHook
 from controlplane.settings.model import Settings
@@ -51,6 +46,6 @@ def _run_of(request: Any) -> tuple[str, str, str]:
     if not isinstance(obj, dict) or request.get("operation") != "CREATE":
         return "", "", ""
     namespace, owner = str(request.get("namespace") or ""), controller_of(obj)
-    if owner.get("kind") == PIPELINE_RUNS.kind and ANNOTATION not in annotations_of(obj):
+    if owner.get("kind") == PIPELINE_RUNS.kind and AFFINITY_ASSISTANT not in annotations_of(obj):
         return namespace, str(owner.get("name") or ""), str(owner.get("uid") or "")
     return namespace, labels_of(obj).get(RUN_LABEL, ""), ""

@@ -28,10 +28,7 @@ CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 RUN_LABEL, TASK_LABEL, WORKSPACE_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/workspace"
 TASK_RUN_LABEL = "tekton.dev/taskRun"
 INSTANCE_LABEL, COMPONENT_LABEL = "app.kubernetes.io/instance", "app.kubernetes.io/component"
-ANNOTATION = "pipeline.tekton.dev/affinity-assistant"
 AUTO_CLEANUP = "tekton.dev/auto-cleanup-pvc"
-HOSTNAME = "kubernetes.io/hostname"
-PVC_PROTECTION = "kubernetes.io/pvc-protection"
 TEKTON = "tekton.dev/pipeline"
 """What `spec.managedBy` says where Tekton's own controller is meant; absent means the same."""
 

@@ -24,7 +24,6 @@ from controlplane.controllers.coscheduling.flags import (
 )
 from controlplane.controllers.coscheduling.names import COMPONENT
 from controlplane.controllers.coscheduling.objects import (
-    ANNOTATION,
     CLAIMS,
     COMPONENT_LABEL,
     CONFIG_MAPS,
@@ -52,6 +51,7 @@ from controlplane.controllers.coscheduling.placement.unfit import asked_of, choi
 from controlplane.controllers.coscheduling.placement.volumes import bound_volume, terms_of
 from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.controllers.coscheduling.validation import claim_problems, pipeline_problems, run_problems
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Json, Kind, meta
 from controlplane.kube.pod_requests import amounts
@@ -257,7 +257,7 @@ def _task_run(obj: Json, gone: bool) -> _Built | None:
         **_identity(obj),
         owner=str(owner.get("uid") or ""),
         task=labels_of(obj).get(TASK_LABEL, ""),
-        placeholder=annotations_of(obj).get(ANNOTATION, ""),
+        placeholder=annotations_of(obj).get(AFFINITY_ASSISTANT, ""),
         ended=bool((obj.get("spec") or {}).get("status"))
         or conditions_of(obj, "Succeeded").get("status") in ("True", "False"),
     )
@@ -313,7 +313,7 @@ def _followed(pod: Json) -> str:
         labels = (term.get("labelSelector") or {}).get("matchLabels") or {}
         if labels.get(COMPONENT_LABEL) == COMPONENT and labels.get(INSTANCE_LABEL):
             return str(labels[INSTANCE_LABEL])
-    return annotations_of(pod).get(ANNOTATION, "")
+    return annotations_of(pod).get(AFFINITY_ASSISTANT, "")
 
 
 # --- the cluster -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from controlplane.kube.kinds import PIPELINE_RUNS, ObjectRef, Request, meta
 from controlplane.kube.requests import Obsolete, body_in, event_about, timestamp
 
 CONDITION = "Coscheduled"
-_NOTE_LIMIT = 1024
 _DELETES = {
     events.PlaceholderEvicted: PODS,
     events.PlaceholderRemovalDecided: STATEFUL_SETS,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import REQUIRED_AFFINITY
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _Texts = dict[str, str | None] | None
 
 
@@ -50,7 +50,7 @@ class _ShownTerm(_Shape):
 
 
 class _Terms(_Shape):
-    required: list[_ShownTerm] | None = msgspec.field(default=None, name=_REQUIRED)
+    required: list[_ShownTerm] | None = msgspec.field(default=None, name=REQUIRED_AFFINITY)
 
 
 class _ShownAffinity(_Shape):

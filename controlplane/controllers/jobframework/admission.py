@@ -14,10 +14,11 @@ from typing import Any
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.observe import controller_of
-from controlplane.job_kinds.base import ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.kube.reviews import namespace_of, requested
 from controlplane.values import Value
 

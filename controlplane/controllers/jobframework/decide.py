@@ -16,9 +16,9 @@ from controlplane.controllers.jobframework.set_events import SetHoldDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
-from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.job_kinds.generic_job import infos_digest
 from controlplane.kube.conditions import Condition
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import PassResult
 
@@ -167,7 +167,7 @@ def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
     if job.prebuilt:
         stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
         return
-    elsewhere = job.managed_by == MANAGED_BY and job.suspended
+    elsewhere = job.managed_by == MULTIKUEUE and job.suspended
     if not elsewhere and _is_active(step, job) and slices.with_quota(step, job) is None:
         return
     if step.makes_later():

@@ -17,7 +17,7 @@ from controlplane.runtime.writes import WriteRefused, WriteUnneeded
 
 class PodSetFacts(Part):
     """What of a pod set is compared, and what is put into its template when the job starts. `containers` is a digest;
-    of annotations that are not Kueue's the values are digests too. `topology`: its `topology_request` asks for domains."""
+    of annotations that are not Kueue's the values are digests too. `topology`: its `topology_request` asks for one."""
 
     name: str
     count: int
@@ -91,12 +91,12 @@ class JobEnding(Part):
 
 
 class QueuedJobObserved(ObjectObserved):
-    """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`); `stopping`: it
-    is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size while it runs; `refused`: by its own
-    controller; `problem`: why no pod sets can be made of it. `body` names its labels, annotations and spec. `injected`: a digest of
-    what it has of an admission, of a kind that changes at rest. `rests_on` names the runtime of its pods, `unresolved` what of the job is
-    read with that, `runtime` the body that it was read with last. `sized_by`: the stream of the job that is made of it and has the sizes
-    of its pod sets, which has the generation `sized_at`; 0 where they are its own."""
+    """A job that names a queue, or that belongs to another job. `kind` is that of Kubernetes (`jobs.batch`);
+    `stopping`: it is being stopped step by step; `started`: it has a start time; `elastic`: it may change its size
+    while it runs; `refused`: by its own controller; `problem`: why no pod sets can be made of it. `body` names its
+    labels, annotations and spec. `injected`: a digest of what it has of an admission, of a kind that changes at rest.
+    `rests_on` names the runtime of its pods, `unresolved` what is read with that, `runtime` the body that it was read
+    with last. `sized_by`: the stream of the job made of it that has its sizes, of the generation `sized_at`, or 0."""
 
     kind: str
     generation: int = 0
@@ -137,8 +137,8 @@ class QueuedJobGone(ObjectVanished):
 
 
 class JobWorkloadObserved(ObjectObserved):
-    """A Workload. `references`: its owners, if none of them controls it; `spec` and `status` name its bodies. `slice`: what it is of an
-    elastic job."""
+    """A Workload. `references`: its owners, if none controls it; `spec` and `status` name its bodies; `slice`: what it
+    is of an elastic job."""
 
     generation: int = 0
     created: str = ""
@@ -244,7 +244,7 @@ class WorkloadOfJobWrite(JobWrite):
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
     """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
     group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
-    one gets those of the job's labels that `label_keys` names, and the annotations that `annotation_keys` names. `annotations`: the
+    one gets the job's labels and annotations that `label_keys` and `annotation_keys` name. `annotations`: the
     body of the pod of a group that has each. `runtime` names the body of what its pods rest on. A `slice` of an elastic job gets
     the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`; without `of` the job's own."""
 
@@ -325,7 +325,7 @@ class PodsReadyDecided(WorkloadOfJobWrite):
 
 
 class PodReplacementDecided(WorkloadOfJobWrite):
-    """Write to the Workload of a group, in the condition WaitingForReplacementPods, whether pods have to be replaced."""
+    """Write whether pods of a group have to be replaced, in the condition WaitingForReplacementPods."""
 
     status: str
     condition_reason: str
@@ -356,7 +356,7 @@ class JobStopDecided(JobWrite):
 
 
 class JobDeletionDecided(JobWrite):
-    """Delete a job whose Workload was deactivated, and not by its user; `cause` is the reason of the Workload's eviction."""
+    """Delete a job whose Workload was deactivated, and not by its user; `cause`: why the Workload was evicted."""
 
     kind: str
     workload: str

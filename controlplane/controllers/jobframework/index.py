@@ -32,8 +32,8 @@ from controlplane.controllers.jobframework.state import QueuedJobState, fold, wi
 from controlplane.controllers.jobframework.topology_events import TopologyPodGone, TopologyPodObserved
 from controlplane.controllers.jobframework.ungating import TopologyUngating, has_gated_pods, is_placed, topology_stream
 from controlplane.controllers.jobframework.unread import UnreadObjects
-from controlplane.job_kinds.base import MANAGED_BY
 from controlplane.kube import kinds
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.log.event import Event, Recorded
 
 K = TypeVar("K")
@@ -178,7 +178,7 @@ class JobIndex:
         return self.namespaces.all_of(namespace)
 
     def sized(self, job: events.QueuedJobObserved) -> events.QueuedJobObserved:
-        """Return a job that runs with the sizes of the one that is made of it, where that has them; as it is if none is there."""
+        """Return a running job with the sizes of the one that is made of it; as it is if none is there."""
         made = self.state(job.sized_by).job if job.sized_by and not job.suspended else None
         if made is None or made.owner is None or made.owner.uid != job.uid:
             return job
@@ -208,7 +208,7 @@ class JobIndex:
         return Ancestor(known=known) if top is None else self._found(top, known=known)
 
     def _found(self, top: str, *, known: bool) -> Ancestor:
-        """Return the topmost job of a stream, and whether it is admitted: an elastic one is while any slice of it is."""
+        """Return the topmost job of a stream, and whether it, or a slice of it, is admitted."""
         state = self.state(top)
         unfinished = [uid for uid, one in state.workloads.items() if not one.is_true("Finished")]
         last = max(unfinished, key=lambda uid: state.workloads_at[uid], default="")
@@ -312,7 +312,7 @@ class JobIndex:
         if event.slice is not None:
             self._chains[event.namespace, event.slice.name] = stream
             job = self.state(stream).job
-            here = job is None or job.managed_by != MANAGED_BY
+            here = job is None or job.managed_by != MULTIKUEUE
             (self.sliced.add if here and has_gated_pods(event) else self.sliced.discard)(event.uid)
         self._enqueue_pods(event)
         if before == stream:

@@ -11,8 +11,6 @@ from controlplane.kube.kinds import Kind
 
 WORD = "jobframework"
 STOPPING = "kueue.x-k8s.io/stopping"
-GATED_BY = "kueue.x-k8s.io/admission-gated-by"
-MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 _WHOLE = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 _MOST = 2**31 - 1
 LONGEST = 253

@@ -13,15 +13,7 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.context import JobFrameworkPolicy
-from controlplane.controllers.jobframework.names import (
-    GATED_BY,
-    MAX_EXECUTION,
-    STOPPING,
-    WORD,
-    job_stream,
-    max_execution,
-    workload_stream,
-)
+from controlplane.controllers.jobframework.names import STOPPING, WORD, job_stream, max_execution, workload_stream
 from controlplane.controllers.jobframework.namespace_events import JobNamespaceGone, JobNamespaceObserved
 from controlplane.controllers.jobframework.namespaces import STREAM as NAMESPACE_STREAM
 from controlplane.controllers.jobframework.observe_pods import POD_GROUPS, is_group_workload, observed_pod, pod_stream
@@ -32,12 +24,21 @@ from controlplane.controllers.jobframework.pod_sets import pod_set_facts
 from controlplane.controllers.jobframework.runtime_events import JobRuntimeGone, JobRuntimeObserved, runtime_key
 from controlplane.controllers.jobframework.runtimes import STREAM, composed
 from controlplane.controllers.jobframework.set_events import QueuedSetGone
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import UNFIT, flag, items, number, section, strings, text
 from controlplane.kube.kinds import PODS, Json, Kind, ObjectRef, meta
+from controlplane.kube.kueue_names import (
+    GATED_BY,
+    MAX_EXECUTION,
+    MULTIKUEUE,
+    ORIGIN_LABEL,
+    PREBUILT,
+    PRIORITY_CLASS,
+    QUEUE_LABEL,
+)
 from controlplane.kube.slices import SLICE_NAME, is_elastic, replacement_for
 from controlplane.kube.topologies import domains_of
 from controlplane.log.event import Body, Event, body_of
@@ -150,7 +151,7 @@ class JobObserver:
             suspended=adapter.suspended(obj),
             stopping=notes.get(STOPPING) == "true",
             started=bool(status.get("startTime")),
-            elastic=adapter.sliced and is_elastic(obj) and (adapter.elastic or adapter.managed_by(obj) != MANAGED_BY),
+            elastic=adapter.sliced and is_elastic(obj) and (adapter.elastic or adapter.managed_by(obj) != MULTIKUEUE),
             active=adapter.active(status),
             refused=adapter.refused(status),
             end=events.JobEnding(success=outcome.success, message=outcome.message) if outcome else None,

@@ -11,21 +11,17 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.jobframework import events
-from controlplane.controllers.jobframework.names import (
-    GATED_BY,
-    MAX_EXECUTION,
-    job_stream,
-    max_execution,
-)
+from controlplane.controllers.jobframework.names import job_stream, max_execution
 from controlplane.controllers.jobframework.pod_events import QueuedPodObserved
 from controlplane.controllers.jobframework.pod_sets import pod_set_facts
-from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
-from controlplane.job_kinds.gated import KUEUE_GATE, gate_names
+from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.gated import gate_names
 from controlplane.job_kinds.leaderworkerset import GROUP_INDEX, LEADER_NAME, SET_NAME
 from controlplane.job_kinds.pod import MANAGED, Pod
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, items, section, strings, text
 from controlplane.kube.kinds import STATEFUL_SETS, Json, meta
+from controlplane.kube.kueue_names import ADMISSION_GATE, GATED_BY, MAX_EXECUTION, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.kube.workload_owners import is_of_group
 from controlplane.log.event import Body, body_of
 
@@ -65,7 +61,7 @@ def observed_pod(adapter: Pod, obj: Json, parents: Mapping[str, JobKind], *, own
         managed=labels.get(MANAGED) == "true",
         owned=owned,
         parent=adapter.parent(obj),
-        gated=KUEUE_GATE in gate_names(spec),
+        gated=ADMISSION_GATE in gate_names(spec),
     )
     if parent is not None and parent.grouped and not (event.managed and event.group):
         return _of_set(parent, obj, event)

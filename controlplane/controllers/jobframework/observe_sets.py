@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.controllers.jobframework.names import GATED_BY, job_stream
+from controlplane.controllers.jobframework.names import job_stream
 from controlplane.controllers.jobframework.set_events import QueuedSetObserved
-from controlplane.job_kinds.base import ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT, number, section
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import GATED_BY, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.log.event import Body, body_of
 
 Built = tuple[str, QueuedSetObserved, tuple[Body, ...]]

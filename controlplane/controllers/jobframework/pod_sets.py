@@ -14,14 +14,12 @@ import msgspec
 from controlplane.controllers.jobframework import events
 from controlplane.kube.fields import items, number, section, text
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import KUEUE_PREFIX, POD_SET_LABEL, WORKER_POD
 from controlplane.kube.pod_templates import containers_digest, digest
 from controlplane.kube.slices import SLICE_NAME
 from controlplane.kube.topologies import TOPOLOGY_GATE, UNCONSTRAINED, WORKLOAD
-from controlplane.kube.watches import POD_SET_LABEL
 
 _LOCAL_QUEUE, _CLUSTER_QUEUE = "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/cluster-queue-name"
-_WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
-_OF_KUEUE = "kueue.x-k8s.io/"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _OF_SLICES, _OF_QUEUES = frozenset({SLICE_NAME, WORKLOAD}), frozenset({_LOCAL_QUEUE, _CLUSTER_QUEUE})
 _replace = msgspec.structs.replace
@@ -52,7 +50,7 @@ def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
         containers=containers_digest(template),
         labels={name: str(value) for name, value in section(metadata, "labels").items()},
         annotations={
-            name: str(value) if name.startswith(_OF_KUEUE) else digest(value)
+            name: str(value) if name.startswith(KUEUE_PREFIX) else digest(value)
             for name, value in section(metadata, "annotations").items()
         },
         node_selector={name: str(value) for name, value in section(spec, "nodeSelector").items()},
@@ -100,7 +98,7 @@ def _info(
         tolerations += flavor.tolerations
     labels = {POD_SET_LABEL: assignment.name, _LOCAL_QUEUE: workload.queue}
     if workload.origin:
-        labels[_WORKER_POD] = "true"
+        labels[WORKER_POD] = "true"
     if _DNS_LABEL.fullmatch(workload.cluster_queue):
         labels[_CLUSTER_QUEUE] = workload.cluster_queue
     notes, gates = {WORKLOAD: workload.name}, []

@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.announce import Reporter, notice
-from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, STOPPING, max_execution
+from controlplane.controllers.jobframework.names import STOPPING, max_execution
 from controlplane.controllers.jobframework.parts import GroupRole
 from controlplane.controllers.jobframework.pod_events import PodStartDecided, PodWrite
 from controlplane.controllers.jobframework.pod_sets import info_of, with_tolerations
@@ -23,9 +23,10 @@ from controlplane.controllers.jobframework.render_slices import grown_pod_sets, 
 from controlplane.controllers.jobframework.render_status import render_status, workload_place
 from controlplane.controllers.jobframework.set_events import SetHoldDecided, SetWorkloadCreationDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
-from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind, merged
+from controlplane.job_kinds.base import JobKind, merged
 from controlplane.job_kinds.generic_job import RUNTIME
 from controlplane.kube.kinds import Json, ObjectRef, Request
+from controlplane.kube.kueue_names import GATED_BY, JOB_UID_LABEL, MAX_EXECUTION, RESOURCE_IN_USE
 from controlplane.kube.pod_templates import stored_template
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
 from controlplane.kube.workload_owners import GROUP_WORKLOAD
@@ -105,7 +106,7 @@ def _creation(
     notes |= _named(body["annotations"], decision.annotation_keys)
     notes |= {key: body_in(bodies, ref)["annotations"][key] for key, ref in decision.annotations.items()}
     notes |= slice_notes(decision.slice)
-    metadata: Json = {"finalizers": [FINALIZER]}
+    metadata: Json = {"finalizers": [RESOURCE_IN_USE]}
     copied = _named(body["labels"], decision.label_keys)
     if decision.members:
         notes[GROUP_WORKLOAD] = "true"

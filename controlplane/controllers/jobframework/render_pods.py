@@ -22,9 +22,9 @@ from controlplane.controllers.jobframework.pod_sets import with_tolerations
 from controlplane.controllers.jobframework.set_events import PodJoinDecided
 from controlplane.controllers.jobframework.topology_events import PodUngateDecided
 from controlplane.job_kinds.base import JobKind
-from controlplane.job_kinds.gated import KUEUE_GATE
 from controlplane.job_kinds.pod import ROLE_HASH
 from controlplane.kube.kinds import APPLY_PATCH, PODS, Json, ObjectRef, Request
+from controlplane.kube.kueue_names import ADMISSION_GATE
 from controlplane.kube.requests import Obsolete, body_in, timestamp
 from controlplane.kube.topologies import TOPOLOGY_GATE
 
@@ -80,7 +80,7 @@ def role_pod_sets(roles: Sequence[GroupRole], bodies: Mapping[str, bytes], adapt
 def _started(pod: Json, decision: PodStartDecided) -> Json:
     """Return the patch that takes Kueue's gates away and adds what the pod was admitted with."""
     info, there = decision.pod_set, pod["spec"]
-    taken = {KUEUE_GATE} | ({TOPOLOGY_GATE} - set(info.gates))
+    taken = {ADMISSION_GATE} | ({TOPOLOGY_GATE} - set(info.gates))
     gates = [one for one in there.get("schedulingGates") or () if one.get("name") not in taken]
     spec: Json = {"schedulingGates": gates or None}
     if info.node_selector:

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.controllers.jobframework.names import GATED_BY, MAX_EXECUTION, max_execution
+from controlplane.controllers.jobframework.names import max_execution
 from controlplane.controllers.jobframework.set_events import SetWorkloadCreationDecided
-from controlplane.controllers.jobframework.sets import ON_HOLD
-from controlplane.job_kinds.base import FINALIZER, JOB_UID_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import Json, ObjectRef
+from controlplane.kube.kueue_names import (
+    COMPONENT_INDEX,
+    GATED_BY,
+    JOB_UID_LABEL,
+    MAX_EXECUTION,
+    ON_HOLD,
+    RESOURCE_IN_USE,
+)
 from controlplane.kube.requests import body_in
 from controlplane.kube.workload_owners import GROUP_WORKLOAD
 
 PROVISIONING = "provreq.kueue.x-k8s.io/"
 _OWNER_KIND, _OWNER_NAME = "kueue.x-k8s.io/job-owner-gvk", "kueue.x-k8s.io/job-owner-name"
-_COMPONENT = "kueue.x-k8s.io/component-workload-index"
 HELD = (ON_HOLD, "StatefulSet scaled to zero; workload on hold")
 LET_GO = "Workload no longer on hold; waiting for quota reservation"
 
@@ -34,7 +40,7 @@ def set_workload(
     said |= {key: notes[key] for key in decision.annotation_keys if key in notes}
     said |= {GROUP_WORKLOAD: "true", _OWNER_KIND: kind.gvk, _OWNER_NAME: place.name}
     if decision.index is not None:
-        said[_COMPONENT] = str(decision.index)
+        said[COMPONENT_INDEX] = str(decision.index)
     job = {"metadata": {"name": place.name, "labels": labels, "annotations": notes}, "spec": body["spec"]}
     spec: Json = {"queueName": decision.queue, "priority": decision.priority}
     if (named := decision.priority_class).name:
@@ -47,7 +53,7 @@ def set_workload(
         "metadata": {
             "labels": {**copied, JOB_UID_LABEL: decision.set_uid},
             "annotations": said,
-            "finalizers": [FINALIZER],
+            "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": [owner],
         },
         "spec": {**spec, "podSets": adapter.workload_pod_sets(job)},

@@ -18,17 +18,11 @@ from controlplane.controllers.jobframework.set_events import SetHoldDecided
 from controlplane.controllers.jobframework.state import QueuedJobState
 from controlplane.kube.conditions import set_condition
 from controlplane.kube.kinds import APPLY_PATCH, WORKLOADS, Json, ObjectRef, Request
+from controlplane.kube.kueue_names import ADMISSION_MANAGER, PENDING_EVALUATION
 from controlplane.kube.requests import Obsolete, body_in, merge_diff, timestamp
-from controlplane.kube.workload_status import (
-    ADMISSION_MANAGER,
-    JOB_MANAGER,
-    RAN_TOO_LONG,
-    RECLAIMABLE_MANAGER,
-    applied_status,
-)
+from controlplane.kube.workload_status import JOB_MANAGER, RAN_TOO_LONG, RECLAIMABLE_MANAGER, applied_status
 
 _NO_RESERVATION = ("NoReservation", "The workload has no reservation")
-_PENDING = "PendingEvaluation"
 
 
 def workload_place(place: ObjectRef, decision: events.JobWrite) -> ObjectRef:
@@ -64,13 +58,13 @@ def render_status(
             status = copy.deepcopy(before)
             requeued = "True" if decision.requeued else "False"
             _set(status, "Requeued", requeued, decision.eviction, decision.message, seen, now)
-            _unreserve(status, (_PENDING, decision.message), seen, now)
+            _unreserve(status, (PENDING_EVALUATION, decision.message), seen, now)
             return _released(place, decision, before, status)
         case SetHoldDecided():
             before = body_in(bodies, seen.status)
             status = copy.deepcopy(before)
             held = (HELD[0], decision.message or HELD[1])
-            _unreserve(status, held if decision.hold else (_PENDING, LET_GO), seen, now)
+            _unreserve(status, held if decision.hold else (PENDING_EVALUATION, LET_GO), seen, now)
             return _released(place, decision, before, status)
         case _:
             raise Obsolete(f"no request is known for {type(decision).__name__}")

@@ -23,15 +23,15 @@ from controlplane.controllers.jobframework.set_events import (
     SetWorkloadCreationDecided,
 )
 from controlplane.controllers.jobframework.writes import JobPass
-from controlplane.job_kinds.base import PREBUILT, PRIORITY_CLASS, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.pod import GROUP, GROUP_INDEX_IN, MANAGED, ROLE_HASH
 from controlplane.job_kinds.statefulset import StatefulSet
 from controlplane.kube.kinds import Kind
+from controlplane.kube.kueue_names import ON_HOLD, PREBUILT, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
-ON_HOLD = "OnHold"
 SET_KINDS = {(one.kind.api_version, one.kind.kind): one.kind.name for one in (StatefulSet(), LeaderWorkerSet())}
 """The names of the kinds of sets, as owner references name them."""
 

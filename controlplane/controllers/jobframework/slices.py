@@ -18,7 +18,7 @@ from controlplane.controllers.jobframework.parts import SliceFacts
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.stopping import stop
 from controlplane.controllers.jobframework.writes import JobPass, finish, release
-from controlplane.job_kinds.base import MANAGED_BY
+from controlplane.kube.kueue_names import MULTIKUEUE
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_REPLACED
 
 _OUT_OF_SYNC = "OutOfSync"
@@ -182,7 +182,7 @@ def creation(
 def _waits_for_slices(job: events.QueuedJobObserved) -> bool:
     """Whether pods that a job makes now wait until a slice has room for them. Those of one that was started before it was elastic, or
     by an earlier version, do not: it has to be stopped to grow."""
-    if writes.is_suspended(job) or job.managed_by == MANAGED_BY:
+    if writes.is_suspended(job) or job.managed_by == MULTIKUEUE:
         return True
     return all(ELASTIC_GATE in one.gates for one in job.pod_sets)
 
@@ -190,7 +190,7 @@ def _waits_for_slices(job: events.QueuedJobObserved) -> bool:
 def gated(job: events.QueuedJobObserved, found: Sequence[events.PodSetInfo]) -> list[events.PodSetInfo]:
     """Return what the pods of a job are started with: those of an elastic one behind the gate, from which they are let as far as
     there is quota for them. A job that runs on a worker gets the gate from the Kueue there."""
-    if not job.elastic or job.managed_by == MANAGED_BY:
+    if not job.elastic or job.managed_by == MULTIKUEUE:
         return list(found)
     return [msgspec.structs.replace(one, gates=[*one.gates, ELASTIC_GATE]) for one in found]
 

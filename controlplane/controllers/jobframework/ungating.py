@@ -21,16 +21,10 @@ from controlplane.job_kinds.gated import gate_names
 from controlplane.kube import fields
 from controlplane.kube.fields import section
 from controlplane.kube.kinds import PODS_OF_SLICES, PODS_OF_TOPOLOGIES, Json, Kind, meta
+from controlplane.kube.kueue_names import POD_SET_LABEL
 from controlplane.kube.slices import ELASTIC_GATE, SLICE_NAME
-from controlplane.kube.topologies import (
-    HOSTNAME,
-    POD_INDEX_OFFSET,
-    TOPOLOGY_GATE,
-    WORKLOAD,
-    is_placed_by_topology,
-    levels_of,
-)
-from controlplane.kube.watches import POD_SET_LABEL
+from controlplane.kube.topologies import POD_INDEX_OFFSET, TOPOLOGY_GATE, WORKLOAD, is_placed_by_topology, levels_of
+from controlplane.kube.well_known import HOSTNAME
 from controlplane.log.event import Event
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.decision_pass import DecisionPass, PassResult

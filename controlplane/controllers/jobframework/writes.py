@@ -12,7 +12,8 @@ from controlplane.controllers.jobframework.context import ClassMissing, JobConte
 from controlplane.controllers.jobframework.names import name_of_workload
 from controlplane.controllers.jobframework.reasons import JobReason
 from controlplane.controllers.jobframework.state import QueuedJobState
-from controlplane.job_kinds.base import FINALIZER, JobKind
+from controlplane.job_kinds.base import JobKind
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.log.event import Event
 from controlplane.runtime.decision_pass import DecisionPass
 
@@ -116,9 +117,9 @@ def finish(step: JobPass, workload: events.JobWorkloadObserved, why: str, messag
 
 def release(step: JobPass, workload: events.JobWorkloadObserved, reason: JobReason) -> bool:
     """Take Kueue's finalizer from a Workload; return whether it has none."""
-    if FINALIZER not in workload.finalizers:
+    if RESOURCE_IN_USE not in workload.finalizers:
         return True
-    kept = [one for one in workload.finalizers if one != FINALIZER]
+    kept = [one for one in workload.finalizers if one != RESOURCE_IN_USE]
     step.write(events.JobWorkloadReleaseDecided(**head(workload), finalizers=kept, reason=reason))
     return False
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from controlplane.controllers.multikueue.context import KUEUES_GATE, MultiKueuePolicy
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind, merged
+from controlplane.job_kinds.base import JobKind, merged
 from controlplane.kube.fields import UNFIT, section
 from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.kube.reviews import allowed, json_patch, namespace_of, requested
 
 Leads = Callable[[str, str], bool | None]

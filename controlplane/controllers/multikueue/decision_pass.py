@@ -23,7 +23,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
-from controlplane.job_kinds.base import FINALIZER
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.runtime import decision_pass
 from controlplane.runtime.writes import says_no
 
@@ -284,12 +284,12 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         return False
 
     def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
-        if FINALIZER in clone.finalizers:
+        if RESOURCE_IN_USE in clone.finalizers:
             self.write(
                 events.FinalizerRemovalDecided(
                     cluster=cluster,
                     uid=clone.uid,
-                    finalizers=[name for name in clone.finalizers if name != FINALIZER],
+                    finalizers=[name for name in clone.finalizers if name != RESOURCE_IN_USE],
                     resource_version=clone.resource_version,
                     reason=reason,
                 )

@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, KINDS, LO
 from controlplane.controllers.multikueue.nominate import SCORED
 from controlplane.controllers.multikueue.scoring import ScoringRules
 from controlplane.job_kinds import JOB_KINDS, adapters_for, named
-from controlplane.job_kinds.base import ORIGIN_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -30,6 +30,7 @@ from controlplane.kube.kinds import (
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.kube.watches import WatchSpec
 from controlplane.runtime.hosting import HostedController, Registration
 from controlplane.settings.model import Settings

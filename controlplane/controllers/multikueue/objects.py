@@ -9,17 +9,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from controlplane.controllers.multikueue.observations import (
-    PREEMPTION_GATE,
-    CheckState,
-    Owner,
-    PreemptionGate,
-    Priority,
-)
+from controlplane.controllers.multikueue.observations import CheckState, Owner, PreemptionGate, Priority
 from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.kube import fields, slices
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import COMPONENT_INDEX, PREEMPTION_GATE, PRIORITY_BOOST
 from controlplane.log.event import Body, body_of, canonical
 
 JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
@@ -27,8 +22,6 @@ JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 """The reason of the DeactivationTarget with which we have a copy stopped."""
 EXECUTION_POLICY = "controlplane/execution-policy"
-PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
-_COMPONENT = "kueue.x-k8s.io/component-workload-index"
 # Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
 _NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
 _NOT_APPLIED = frozenset({"conditions", "admissionChecks", "clusterName", "nominatedClusterNames", "reclaimablePods"})
@@ -119,7 +112,7 @@ def owners(obj: Json) -> list[str]:
 
 def component(obj: Json) -> int:
     """Return which one of the Workloads of a job that has several this is; -1 for any other, or if it cannot be read."""
-    found = str(section(meta(obj), "annotations").get(_COMPONENT, ""))
+    found = str(section(meta(obj), "annotations").get(COMPONENT_INDEX, ""))
     return int(found) if found.isascii() and found.isdigit() else -1
 
 

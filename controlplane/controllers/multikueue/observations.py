@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.kube.conditions import Condition
+from controlplane.kube.kueue_names import PREEMPTION_GATE
 from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.log.event import Event, Kept, Part
 from controlplane.runtime.observations import ObjectObserved, ObjectUnfit, ObjectVanished
-
-PREEMPTION_GATE = "kueue.x-k8s.io/multikueue"
-"""The gate of a copy that preempts nobody on its worker before MultiKueue opens it (`MultiKueuePreemptionGate` in
-kubernetes-sigs/kueue pkg/controller/constants/constants.go, ff69552e)."""
 
 
 class CheckState(Part):

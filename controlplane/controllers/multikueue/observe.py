@@ -14,11 +14,12 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import UNFIT, BadValue
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 

@@ -5,11 +5,12 @@ In: a job as an API server shows it. Out: its event, and the bodies that the eve
 from __future__ import annotations
 
 from controlplane.controllers.multikueue import objects, observations
-from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, PREBUILT, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.log.event import Body, body_of
 
 

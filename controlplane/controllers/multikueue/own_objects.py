@@ -9,10 +9,11 @@ from __future__ import annotations
 from controlplane.controllers.multikueue import objects
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
-from controlplane.job_kinds.base import QUEUE_LABEL, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.log.event import Recorded
 from controlplane.runtime.controller import ObjectChange
 

@@ -16,9 +16,8 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stam
 from controlplane.controllers.multikueue.events import GateOpeningDecided
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kueue_names import BLOCKED
 from controlplane.runtime.writes import says_no
-
-_BLOCKED = "BlockedOnPreemptionGates"
 
 
 def open_gate(pass_: WorkloadPass, local: WorkloadObserved, asked: Sequence[str]) -> None:
@@ -55,7 +54,7 @@ def _blocked(pass_: WorkloadPass, local: WorkloadObserved, asked: Sequence[str])
     for cluster in sorted(asked):
         remote = pass_.state.remote(cluster)
         clone = remote.clone
-        condition = clone.condition(_BLOCKED) if clone is not None else None
+        condition = clone.condition(BLOCKED) if clone is not None else None
         if (
             clone is not None
             and condition is not None

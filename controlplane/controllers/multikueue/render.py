@@ -14,19 +14,22 @@ from datetime import datetime
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.nominate import OWN
-from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER, PRIORITY_BOOST
-from controlplane.controllers.multikueue.observations import (
-    PREEMPTION_GATE,
-    CloneObserved,
-    JobObserved,
-    WorkloadObserved,
-)
+from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
+from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.status_writes import status_request
-from controlplane.job_kinds.base import ATTEMPT, JOB_UID_LABEL, ORIGIN_LABEL, ORIGIN_UID, PREBUILT, JobKind
+from controlplane.job_kinds.base import ATTEMPT, JobKind
 from controlplane.kube.conditions import Condition, condition_json
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
+from controlplane.kube.kueue_names import (
+    JOB_UID_LABEL,
+    ORIGIN_LABEL,
+    ORIGIN_UID,
+    PREBUILT,
+    PREEMPTION_GATE,
+    PRIORITY_BOOST,
+)
 from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
 
 _REPORTER = "kueue-workload-controller"

@@ -22,10 +22,9 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition, condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, ObjectRef, Request, nested
+from controlplane.kube.kueue_names import ADMISSION_MANAGER, MULTIKUEUE
 from controlplane.kube.requests import Obsolete, timestamp
 
-ADMISSION_MANAGER = "kueue-admission"
-CHECK_MANAGER = "kueue.x-k8s.io/multikueue"
 # A condition that Kueue writes under a name of its own, and not with the admission.
 _NOT_OF_ADMISSION = frozenset({"WaitingForReplacementPods"})
 
@@ -50,7 +49,7 @@ def status_request(
         status, content_type, manager = _patch(local, change), MERGE_PATCH, ""
     elif _concerns_the_check_alone(decision):
         ours = [entry for entry in change["admissionChecks"] if entry["name"] == _check_of(decision)]
-        status, manager = {"admissionChecks": ours}, CHECK_MANAGER
+        status, manager = {"admissionChecks": ours}, MULTIKUEUE
     else:
         status = _whole(local, change, rest)
     return Request(

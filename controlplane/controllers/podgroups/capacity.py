@@ -27,13 +27,13 @@ from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_requests import ADMITTED, effective
 from controlplane.kube.quantities import NANO, nanos
+from controlplane.kube.well_known import PODS_RESOURCE
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
 from controlplane.runtime.facets import cause_of
 from controlplane.runtime.writes import WritesNothing
 
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
-PODS_RESOURCE = "pods"
 _HUNDREDTH = 100
 _AT_LEAST, _DRIFT = timedelta(seconds=1), timedelta(seconds=30)
 

@@ -38,13 +38,14 @@ from controlplane.controllers.podgroups.events import (
     owner_stream,
 )
 from controlplane.controllers.podgroups.index import PodGroupIndex, PodGroupPolicy
-from controlplane.controllers.podgroups.objects import DEFAULT_SCHEDULER, PODS, OwnerMisfit, OwnerReference, owner_facts
+from controlplane.controllers.podgroups.objects import PODS, OwnerMisfit, OwnerReference, owner_facts
 from controlplane.controllers.podgroups.observe import observe
 from controlplane.controllers.podgroups.ownership import Outcome, OwnerAnswer, Read
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, WriteSlot
 from controlplane.controllers.podgroups.versions import KINDS, shown
 from controlplane.kube.kinds import Request
+from controlplane.kube.well_known import DEFAULT_SCHEDULER
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenRead, OpenWrite, ReadAnswer, WriteRefusal
 from controlplane.runtime.writes import Effect, WriteFailure, WritingController

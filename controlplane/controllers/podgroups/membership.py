@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from controlplane.controllers.podgroups.objects import (
     POD_GROUPS,
-    REVISION,
     OwnerMisfit,
     OwnerReference,
     PodFacts,
@@ -26,6 +25,7 @@ from controlplane.controllers.podgroups.reasons import Oddity
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_requests import ADMITTED, effective
 from controlplane.kube.quantities import MOST, NANO, spell, to_milli
+from controlplane.kube.well_known import REVISION
 from controlplane.log.event import Part
 
 POD_GROUP = (POD_GROUPS.group, POD_GROUPS.kind)

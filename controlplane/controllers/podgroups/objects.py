@@ -11,6 +11,7 @@ from typing import Any
 
 from controlplane.kube import kinds, pod_groups
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.well_known import DEFAULT_SCHEDULER
 from controlplane.log.event import Part
 
 GROUP_NAME = pod_groups.GROUP_NAME
@@ -18,8 +19,6 @@ MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 MIRROR = "kubernetes.io/config.mirror"
 CONFIG_SOURCE = "kubernetes.io/config.source"
-REVISION = "deployment.kubernetes.io/revision"
-DEFAULT_SCHEDULER = "default-scheduler"
 
 POD_GROUPS = kinds.POD_GROUPS
 PODS = Kind("", "v1", "Pod", "pods")

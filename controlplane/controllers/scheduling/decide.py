@@ -31,10 +31,10 @@ from controlplane.controllers.scheduling.state import (
     said,
     shows,
 )
+from controlplane.kube.well_known import GATED_MESSAGE
 from controlplane.log.event import Event
 from controlplane.runtime.writes import WriteFailure
 
-GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 # A binding that was answered with a conflict has been made, or cannot be: the watch shows which. If it is silent for so
 # long, it was not.
 _SILENCE = timedelta(seconds=60)

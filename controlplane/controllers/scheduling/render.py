@@ -12,8 +12,6 @@ from controlplane.controllers.scheduling.state import PodState, VictimState
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.requests import event_about, timestamp
 
-_NOTE_LIMIT = 1024
-
 
 def render_pod(state: PodState, decision: events.SchedulingWrite, now: datetime) -> Request | None:
     """Return the request of a write to a pod on its way to a node; None if there is nothing left to do."""

@@ -193,7 +193,7 @@ def read_resource_claim(obj: Obj, where: str) -> ResourceClaim:
 
 
 def read_device_requests(devices: Obj, where: str) -> tuple[DeviceRequest, ...]:
-    """Return what a claim, or a template of claims, asks for; `where` is the path of its `devices`. `PodMisfit` names the field."""
+    """Return what a claim or its template asks for; `where` is the path of its `devices`, which `PodMisfit` names."""
     return tuple(_wanted(one, f"{where}.requests[{at}]") for at, one in enumerate(items(devices, "requests", where)))
 
 

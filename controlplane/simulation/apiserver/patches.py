@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json
+from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Json
 from controlplane.simulation.apiserver.errors import ApiRefusal, bad_request, unpatchable, unsupported_media
 
 JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 ListKeys = Mapping[str, Sequence[str]]
 

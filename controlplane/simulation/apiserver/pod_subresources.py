@@ -11,9 +11,10 @@ from typing import Any
 
 from controlplane.kube.kinds import POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Json, Kind, meta
 from controlplane.kube.selectors import label_selector
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.apiserver.pods import OVER, set_condition, stamp
+from controlplane.simulation.apiserver.pods import set_condition, stamp
 from controlplane.simulation.apiserver.store import Store
 
 BINDINGS = Kind("", "v1", "Binding", "pods/binding")
@@ -84,7 +85,7 @@ def evict(store: Store, namespace: str, name: str, body: Json, *, dry_run: bool)
     options = body.get("deleteOptions") or {}
     asked = options.get("preconditions") or {}
     pod = record.copy()
-    running = pod["status"].get("phase") not in (*OVER, "Pending") and not meta(pod).get("deletionTimestamp")
+    running = pod["status"].get("phase") not in (*ENDED_PHASES, "Pending") and not meta(pod).get("deletionTimestamp")
     budget = _budget(store, record) if running else None
     if budget is not None and not _unhealthy(pod, budget):
         _spend(store, budget, name, dry_run=dry_run)

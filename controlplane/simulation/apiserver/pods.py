@@ -8,10 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.well_known import ENDED_PHASES, GATED_MESSAGE
 from controlplane.simulation.apiserver.history import Record
-
-OVER = ("Succeeded", "Failed")
-_GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 def defaults(pod: Json, now: str) -> None:
@@ -29,7 +27,7 @@ def defaults(pod: Json, now: str) -> None:
             resources["requests"] = {**limits, **(resources.get("requests") or {})}
     status = pod["status"] = {"phase": "Pending"}
     if spec.get("schedulingGates"):
-        set_condition(status, "PodScheduled", "False", now, "SchedulingGated", _GATED)
+        set_condition(status, "PodScheduled", "False", now, "SchedulingGated", GATED_MESSAGE)
 
 
 def grace_of(record: Record, asked: int | None) -> int:
@@ -37,7 +35,7 @@ def grace_of(record: Record, asked: int | None) -> int:
     if record.kind != PODS:
         return 0
     spec, status = record.obj.get("spec") or {}, record.obj.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in OVER:
+    if not spec.get("nodeName") or status.get("phase") in ENDED_PHASES:
         return 0
     found = spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked
     return 1 if found < 0 else int(found)

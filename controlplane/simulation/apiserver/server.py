@@ -19,7 +19,7 @@ import orjson
 from aiohttp import web
 
 from controlplane.clusters.protocol import ApiError
-from controlplane.kube.kinds import PODS, Json, Kind
+from controlplane.kube.kinds import JSON_TYPE, PODS, Json, Kind
 from controlplane.simulation.apiserver import errors
 from controlplane.simulation.apiserver.access_reviews import AccessReviews
 from controlplane.simulation.apiserver.discovery import AGGREGATED, Discovery
@@ -37,7 +37,6 @@ from controlplane.simulation.apiserver.watching import Watch, error_line
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _LARGEST_BODY = 3 * 1024 * 1024
-_JSON = "application/json"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what people asked for, and how it is reached
 _LINGER_NONE = struct.pack("ii", 1, 0)
 
@@ -230,7 +229,7 @@ class SimulatedApiServer:
         if path.startswith("/openapi/v2"):
             if accept.startswith(V2_ASKED):
                 return web.Response(body=self._discovery.openapi_protobuf, headers={"Content-Type": V2_ANSWERED})
-            if _JSON not in accept and "*/*" not in accept and accept:
+            if JSON_TYPE not in accept and "*/*" not in accept and accept:
                 return web.Response(status=406)
         return _json(Response(200, orjson.dumps(document)))
 
@@ -277,7 +276,7 @@ class SimulatedApiServer:
 
     def _check_media(self, route: ResourceRoute, content_type: str) -> None:
         """415 for a body of a type that the kind does not take: custom kinds have no protobuf."""
-        accepted = [_JSON, "application/yaml", *([MEDIA_TYPE] if route.served.builtin else [])]
+        accepted = [JSON_TYPE, "application/yaml", *([MEDIA_TYPE] if route.served.builtin else [])]
         if content_type not in accepted and (route.verb in ("create", "update") or content_type == MEDIA_TYPE):
             raise errors.unsupported_media(accepted)
 
@@ -289,7 +288,7 @@ class SimulatedApiServer:
         if gone is not None and not gone.inline:
             raise lost
         watch = Watch(self.store, route, request.query, shown, bookmark_period=self.bookmark_period)
-        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache, private"})
+        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Cache-Control": "no-cache, private"})
         await response.prepare(request)
         self._open[watch] = (route.served.stored, asked, request)
         try:
@@ -327,7 +326,7 @@ class _Refused(asyncio.Protocol):
 
 
 def _content_type(request: web.BaseRequest) -> str:
-    return request.headers.get("Content-Type", _JSON).partition(";")[0].strip()
+    return request.headers.get("Content-Type", JSON_TYPE).partition(";")[0].strip()
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
@@ -372,4 +371,4 @@ def _status(error: ApiError) -> web.Response:
 
 
 def _json(answer: Response) -> web.Response:
-    return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": _JSON})
+    return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": JSON_TYPE})

@@ -10,10 +10,8 @@ from __future__ import annotations
 from controlplane.clock import Clock
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PODS, Json, Kind, meta
+from controlplane.kube.well_known import BIND_COMPLETED, PVC_PROTECTION
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
-
-PROTECTION = "kubernetes.io/pvc-protection"
-_BOUND = "pv.kubernetes.io/bind-completed"
 
 
 def claims_of(pod: Json) -> list[str]:
@@ -51,11 +49,11 @@ class Claims(Behaviour):
             return None
         held = list(meta(claim).get("finalizers") or ())
         if "deletionTimestamp" not in meta(claim):
-            wanted = [*held, PROTECTION] if PROTECTION not in held else held
+            wanted = [*held, PVC_PROTECTION] if PVC_PROTECTION not in held else held
         elif self._is_used(namespace, name):
             wanted = held
         else:
-            wanted = [one for one in held if one != PROTECTION]
+            wanted = [one for one in held if one != PVC_PROTECTION]
         if wanted != held:
             self._store.patch(CLAIMS, namespace, name, {"metadata": {"finalizers": wanted or None}})
         elif self._provisions and not claim["spec"].get("volumeName"):
@@ -72,7 +70,7 @@ class Claims(Behaviour):
         if self._view.get(PERSISTENT_VOLUMES, "", volume) is None:
             body = {"accessModes": modes, "capacity": asked, "claimRef": reference}
             self._store.create(PERSISTENT_VOLUMES, {"metadata": {"name": volume}, "spec": body})
-        note = {"metadata": {"annotations": {_BOUND: "yes"}}, "spec": {"volumeName": volume}}
+        note = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": volume}}
         self._store.patch(CLAIMS, namespace, name, note)
         self._store.patch(CLAIMS, namespace, name, {"status": {"phase": "Bound"}}, subresource="status")
 

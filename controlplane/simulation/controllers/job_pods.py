@@ -11,10 +11,9 @@ import orjson
 
 from controlplane.clock import Clock
 from controlplane.kube.kinds import JOBS, PODS, Json, Kind, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View, place_of
 from controlplane.simulation.controllers.workload_owners import controller_of, owner_reference
-
-_OVER = ("Succeeded", "Failed")
 
 
 class JobPods(Behaviour):
@@ -39,7 +38,7 @@ class JobPods(Behaviour):
             return None
         pods = [pod for pod in self._view.all(PODS).values() if controller_of(pod).get("uid") == meta(job)["uid"]]
         phases = [str(pod["status"].get("phase")) for pod in pods]
-        succeeded, active = phases.count("Succeeded"), sum(phase not in _OVER for phase in phases)
+        succeeded, active = phases.count("Succeeded"), sum(phase not in ENDED_PHASES for phase in phases)
         at_once = int(job["spec"].get("parallelism", 1))
         wanted = int(job["spec"].get("completions", at_once))
         for _ in range(min(at_once, wanted - succeeded) - active):

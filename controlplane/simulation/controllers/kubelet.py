@@ -13,11 +13,10 @@ from datetime import timedelta
 from controlplane.clock import Clock
 from controlplane.kube import durations
 from controlplane.kube.kinds import NODES, PODS, STRATEGIC_PATCH, Json, Kind, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.simulation.apiserver.pods import set_condition, stamp
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View, place_of
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
-
-_OVER = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class Kubelet(Behaviour):
         at = stamp(self.clock.now())
         failed = (meta(pod).get("annotations") or {}).get(OUTCOME) == "fail"
         code, reason = (1, "Error") if failed else (0, "Completed")
-        status: Json = {"phase": _OVER[failed], "conditions": []}
+        status: Json = {"phase": ENDED_PHASES[failed], "conditions": []}
         for kind in ("Ready", "ContainersReady"):
             set_condition(status, kind, "False", at, "PodFailed" if failed else "PodCompleted")
         status["containerStatuses"] = [

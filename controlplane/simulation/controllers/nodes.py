@@ -10,17 +10,16 @@ from __future__ import annotations
 from controlplane.clock import Clock
 from controlplane.kube import durations
 from controlplane.kube.kinds import NODES, PODS, Json, Kind, meta
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.kube.pod_requests import effective
+from controlplane.kube.well_known import ENDED_PHASES, REQUIRED_AFFINITY
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from controlplane.simulation.controllers.claims import claims_of
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS
 
-GROUP_NAME = "scheduling.k8s.io/group-name"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _LOOK_AGAIN = 0.05  # seconds; a toy looks again instead of knowing what made room
 _ADMITTED = ("Inqueue", "Running")
-_OVER = ("Succeeded", "Failed")
 
 
 class Nodes(Behaviour):
@@ -39,7 +38,7 @@ class Nodes(Behaviour):
     def reconcile(self, key: Key) -> float | None:
         """Take a pod one step on."""
         pod = self._view.get(PODS, key[1], key[2])
-        if pod is None or "deletionTimestamp" in meta(pod) or (pod.get("status") or {}).get("phase") in _OVER:
+        if pod is None or "deletionTimestamp" in meta(pod) or (pod.get("status") or {}).get("phase") in ENDED_PHASES:
             return None
         if not pod["spec"].get("nodeName"):
             return None if self._place(pod) else _LOOK_AGAIN
@@ -109,7 +108,7 @@ def effective_of(node: Json) -> int:
 
 
 def _lives(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") not in _OVER
+    return (pod.get("status") or {}).get("phase") not in ENDED_PHASES
 
 
 def _any(here: list[Json], pod: Json, term: Json) -> bool:
@@ -123,5 +122,5 @@ def _any(here: list[Json], pod: Json, term: Json) -> bool:
 
 def _required(pod: Json, here: list[Json], kind: str) -> list[bool]:
     """Whether pods on a node match, for each term that a pod requires of its affinity of a kind."""
-    terms = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(_REQUIRED) or ()
+    terms = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(REQUIRED_AFFINITY) or ()
     return [_any(here, pod, term) for term in terms]

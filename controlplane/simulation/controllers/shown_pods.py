@@ -13,7 +13,8 @@ from controlplane.clock import Clock
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import JOBS, PODS, STRATEGIC_PATCH, Json, Kind, meta
-from controlplane.simulation.apiserver.pods import OVER, set_condition, stamp
+from controlplane.kube.well_known import ENDED_PHASES
+from controlplane.simulation.apiserver.pods import set_condition, stamp
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View, place_of
 from controlplane.simulation.controllers.job_pods import pod_of
 from controlplane.simulation.controllers.workload_owners import controller_of
@@ -93,7 +94,7 @@ class ShownPods(Behaviour):
 
     def _run(self, job: Json, pods: list[Json], status: Json) -> None:
         """Have as many pods pending or running as are active, and those of them ready that are."""
-        alive = [pod for pod in pods if pod["status"].get("phase") not in OVER]
+        alive = [pod for pod in pods if pod["status"].get("phase") not in ENDED_PHASES]
         wanted = min(int(status.get("active") or 0), MOST)
         self._leave(alive, wanted)
         alive = alive[:wanted] + [self._create(job) for _ in range(wanted - len(alive))]
@@ -104,7 +105,7 @@ class ShownPods(Behaviour):
     def _end(self, job: Json, pods: list[Json], phase: str, count: int) -> None:
         """Have so many pods that ended in a phase, made now where the Job never had them at once."""
         ended = [pod for pod in pods if pod["status"].get("phase") == phase]
-        alive = [pod for pod in pods if pod["status"].get("phase") not in OVER]
+        alive = [pod for pod in pods if pod["status"].get("phase") not in ENDED_PHASES]
         missing = max(0, min(count, MOST) - len(ended))
         for pod in [*alive, *(self._create(job) for _ in range(missing - len(alive)))][:missing]:
             self._show(pod, phase, (job.get("status") or {}).get("startTime"))
@@ -112,7 +113,7 @@ class ShownPods(Behaviour):
 
     def _leave(self, alive: list[Json], wanted: int) -> None:
         for pod in alive[wanted:]:
-            if pod["status"].get("phase") not in OVER:
+            if pod["status"].get("phase") not in ENDED_PHASES:
                 self._view.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"], grace=0)
 
     def _create(self, job: Json) -> Json:
@@ -123,7 +124,7 @@ class ShownPods(Behaviour):
 
     def _show(self, pod: Json, phase: str, started: object) -> None:
         at = stamp(self.clock.now())
-        began, over = str(started or at), phase in OVER
+        began, over = str(started or at), phase in ENDED_PHASES
         status: Json = {"phase": phase, "startTime": began, "conditions": []}
         set_condition(status, "PodScheduled", "True", began)
         set_condition(status, "Initialized", "True", began)

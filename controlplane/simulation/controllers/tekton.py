@@ -12,6 +12,7 @@ import hashlib
 from typing import Any
 
 from controlplane.clock import Clock
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
@@ -21,7 +22,6 @@ from controlplane.simulation.kinds.own_cluster import TASK_RUNS
 from controlplane.simulation.kueue.common import timestamp
 
 NAMESPACE = "tekton-pipelines"
-FOLLOWS = "pipeline.tekton.dev/affinity-assistant"
 RUN_LABEL, TASK_LABEL, TASK_RUN_LABEL = "tekton.dev/pipelineRun", "tekton.dev/pipelineTask", "tekton.dev/taskRun"
 FAILS = "simulation.controlplane/fails"
 _MODES = ("workspaces", "pipelineruns", "isolate-pipelinerun", "disabled")
@@ -164,7 +164,7 @@ class Tekton(Behaviour):
             "name": name,
             "namespace": meta(run)["namespace"],
             "labels": {RUN_LABEL: meta(run)["name"], TASK_LABEL: task["name"]},
-            "annotations": {FOLLOWS: followed} if followed else {},
+            "annotations": {AFFINITY_ASSISTANT: followed} if followed else {},
             "ownerReferences": [owner_reference(run)],
         }
         return {"metadata": metadata, "spec": {"taskSpec": task.get("taskSpec") or {}, "workspaces": workspaces}}
@@ -211,10 +211,10 @@ def _pod(run: Json, made: Json, name: str, number: int) -> Json:
         "containers": [{"name": "step", "image": "task", "resources": {"requests": {"cpu": _cpu(made)}}}],
         "volumes": _volumes(made),
     }
-    if FOLLOWS in annotations:
+    if AFFINITY_ASSISTANT in annotations:
         wanted = {
             "app.kubernetes.io/component": "affinity-assistant",
-            "app.kubernetes.io/instance": annotations[FOLLOWS],
+            "app.kubernetes.io/instance": annotations[AFFINITY_ASSISTANT],
         }
         term = {"labelSelector": {"matchLabels": wanted}, "topologyKey": "kubernetes.io/hostname"}
         spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

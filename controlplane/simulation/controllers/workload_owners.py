@@ -13,11 +13,11 @@ import orjson
 
 from controlplane.clock import Clock
 from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.well_known import REVISION
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
 from controlplane.simulation.kinds.own_cluster import CLAIMS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 
 HASH_LABEL = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
 _KINDS = {kind.kind: kind for kind in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)}
 
 

@@ -14,11 +14,12 @@ from controlplane.clock import Clock
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube import kinds
 from controlplane.kube.kinds import WORKLOAD_PRIORITY_CLASSES, Json, Kind, meta
+from controlplane.kube.kueue_names import QUEUE_LABEL
 from controlplane.simulation.apiserver.errors import not_found
 from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, View
-from controlplane.simulation.kueue.common import QUEUE_NAME, Gates
+from controlplane.simulation.kueue.common import Gates
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler
 from controlplane.simulation.kueue.queues import Queues
@@ -75,7 +76,7 @@ class Kueue(Behaviour):
             operation == "create"
             and new is not None
             and kind in INTEGRATIONS
-            and (meta(new).get("labels") or {}).get(QUEUE_NAME)
+            and (meta(new).get("labels") or {}).get(QUEUE_LABEL)
         ):
             new["spec"] = merge_patch(new["spec"], INTEGRATIONS[kind].stopped(new))
             self.default_job(kind, new)

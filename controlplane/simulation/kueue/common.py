@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta, nested
+from controlplane.kube.kueue_names import PREBUILT
 from controlplane.kube.quantities import milli
 
 Usage = dict[tuple[str, str], int]
@@ -22,18 +23,7 @@ Usage = dict[tuple[str, str], int]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
-JOB_UID = "kueue.x-k8s.io/job-uid"
-ORIGIN = "kueue.x-k8s.io/multikueue-origin"
-WORKER_POD = "kueue.x-k8s.io/multikueue-worker-workload-pod"
-POD_SET = "kueue.x-k8s.io/podset"
-PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
-RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING_REQUEST = "kueue.x-k8s.io/provisioning-request"
-ADMISSION_MANAGER = "kueue-admission"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +79,7 @@ def prebuilt_name(job: Mapping[str, Any], gates: Gates) -> str:
     sources = [metadata.get("annotations") or {}, metadata.get("labels") or {}]
     if not gates.identifier_annotations:
         sources.reverse()
-    return str(sources[0].get(PREBUILT_WORKLOAD) or sources[1].get(PREBUILT_WORKLOAD) or "")
+    return str(sources[0].get(PREBUILT) or sources[1].get(PREBUILT) or "")
 
 
 def is_active(workload: Mapping[str, Any]) -> bool:

@@ -15,9 +15,10 @@ from typing import Any
 from controlplane.clock import Clock
 from controlplane.kube.conditions import is_true, set_condition
 from controlplane.kube.kinds import WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.controllers.behaviour import Key, View
-from controlplane.simulation.kueue.common import RESOURCE_IN_USE, Gates, timestamp
+from controlplane.simulation.kueue.common import Gates, timestamp
 from controlplane.simulation.kueue.status import StatusWriter, draft
 
 

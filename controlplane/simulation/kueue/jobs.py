@@ -15,24 +15,20 @@ from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import RESOURCE_FLAVORS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json, Kind, meta
+from controlplane.kube.kueue_names import (
+    JOB_UID_LABEL,
+    MAX_EXECUTION,
+    ORIGIN_LABEL,
+    POD_SET_LABEL,
+    PRIORITY_CLASS,
+    QUEUE_LABEL,
+    RESOURCE_IN_USE,
+    WORKER_POD,
+)
 from controlplane.kube.slices import SLICE_REPLACED, is_elastic
 from controlplane.simulation.controllers.behaviour import Place, place_of
 from controlplane.simulation.kueue import slices
-from controlplane.simulation.kueue.common import (
-    JOB_UID,
-    MAX_EXEC_TIME,
-    ORIGIN,
-    POD_SET,
-    PRIORITY_CLASS,
-    QUEUE_NAME,
-    RESOURCE_IN_USE,
-    WORKER_POD,
-    controller_of,
-    owner_reference,
-    prebuilt_name,
-    reindex,
-    workload_name,
-)
+from controlplane.simulation.kueue.common import controller_of, owner_reference, prebuilt_name, reindex, workload_name
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.podsets import PodSetPlacement, admitted_sets, equivalent, placed, restored
 from controlplane.simulation.kueue.status import draft, unreserve
@@ -202,7 +198,7 @@ class JobReconciler:
         state = (mine.get("generation"), theirs["uid"], theirs.get("generation"), admitted)
         if self._matches.get(mine["uid"]) == state:
             return True
-        limit = (mine.get("labels") or {}).get(MAX_EXEC_TIME)
+        limit = (mine.get("labels") or {}).get(MAX_EXECUTION)
         if (int(limit) if limit else None) != workload["spec"].get("maximumExecutionTimeSeconds"):
             return False
         if not self._asks_for_the_same(kind, job, workload, admitted):
@@ -241,8 +237,8 @@ class JobReconciler:
             "active": True,
             **self._priority(labels.get(PRIORITY_CLASS) or ""),
         }
-        if labels.get(MAX_EXEC_TIME):
-            spec["maximumExecutionTimeSeconds"] = int(labels[MAX_EXEC_TIME])
+        if labels.get(MAX_EXECUTION):
+            spec["maximumExecutionTimeSeconds"] = int(labels[MAX_EXECUTION])
         head = {
             "name": workload_name(
                 kind,
@@ -252,7 +248,7 @@ class JobReconciler:
                 short=self._core.gates.short_names,
             ),
             "namespace": metadata["namespace"],
-            "labels": {JOB_UID: metadata["uid"]},
+            "labels": {JOB_UID_LABEL: metadata["uid"]},
             "finalizers": [RESOURCE_IN_USE],
             "ownerReferences": [owner_reference(kind, job)],
         }
@@ -316,8 +312,8 @@ class JobReconciler:
         for flavor in (assignment.get("flavors") or {}).values():
             found = self._core.view.get(RESOURCE_FLAVORS, "", flavor) or {}
             selector.update((found.get("spec") or {}).get("nodeLabels") or {})
-        labels = {POD_SET: str(assignment["name"])}
-        if ORIGIN in (meta(workload).get("labels") or {}):
+        labels = {POD_SET_LABEL: str(assignment["name"])}
+        if ORIGIN_LABEL in (meta(workload).get("labels") or {}):
             labels[WORKER_POD] = "true"
         return PodSetPlacement(labels, selector)
 
@@ -360,4 +356,4 @@ def give_back(core: Core, workload: Json, evicted: Mapping[str, Any]) -> None:
 
 
 def _queue_name(job: Mapping[str, Any]) -> str:
-    return str((meta(job).get("labels") or {}).get(QUEUE_NAME) or "")
+    return str((meta(job).get("labels") or {}).get(QUEUE_LABEL) or "")

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.kube.kinds import ADMISSION_CHECKS, LOCAL_QUEUES, Json, Kind, meta
+from controlplane.kube.kueue_names import MULTIKUEUE, QUEUE_LABEL
 from controlplane.simulation.apiserver.patches import merge_patch
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import MULTIKUEUE, QUEUE_NAME
 
 
 class KueueManager(Kueue):
@@ -26,7 +26,7 @@ class KueueManager(Kueue):
         integration = INTEGRATIONS[kind]
         if not self.gates.multikueue or integration.managed_by(job) not in ("", integration.own_controller):
             return
-        if self.leads_to_multikueue(meta(job).get("namespace") or "", meta(job)["labels"][QUEUE_NAME]):
+        if self.leads_to_multikueue(meta(job).get("namespace") or "", meta(job)["labels"][QUEUE_LABEL]):
             job["spec"] = merge_patch(job["spec"], integration.delegated(MULTIKUEUE))
 
     def leads_to_multikueue(self, namespace: str, local_queue: str) -> bool:

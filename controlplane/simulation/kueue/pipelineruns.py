@@ -13,10 +13,10 @@ from typing import Any
 
 from controlplane.job_kinds.pipelinerun import PENDING, PipelineRun
 from controlplane.kube.kinds import PIPELINE_RUNS, WORKLOADS, Json, Kind, meta
+from controlplane.kube.kueue_names import MULTIKUEUE, QUEUE_LABEL
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import MULTIKUEUE, QUEUE_NAME
 from controlplane.simulation.kueue.jobs import JobReconciler
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.worker import bind_prebuilt
@@ -65,7 +65,7 @@ class PipelineRunFramework(Behaviour):
         """
         if operation != "create" or new is None or kind != PIPELINE_RUNS:
             return
-        queue = (meta(new).get("labels") or {}).get(QUEUE_NAME)
+        queue = (meta(new).get("labels") or {}).get(QUEUE_LABEL)
         if not queue:
             return
         new["spec"]["status"] = PENDING

@@ -17,27 +17,19 @@ from controlplane.job_kinds.pod import MANAGED, Pod
 from controlplane.kube import durations
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, Kind, meta
+from controlplane.kube.kueue_names import ADMISSION_GATE, ORIGIN_LABEL, QUEUE_LABEL, RESOURCE_IN_USE
 from controlplane.kube.topologies import TOPOLOGY_GATE
 from controlplane.log.event import canonical
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, place_of
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME, JobPace
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import (
-    ORIGIN,
-    QUEUE_NAME,
-    RESOURCE_IN_USE,
-    owner_reference,
-    prebuilt_name,
-    timestamp,
-    workload_name,
-)
+from controlplane.simulation.kueue.common import owner_reference, prebuilt_name, timestamp, workload_name
 from controlplane.simulation.kueue.jobs import give_back
 from controlplane.simulation.kueue.manager import KueueManager
 
 TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 _SERVING, _RETRIABLE = "kueue.x-k8s.io/pod-group-serving", "kueue.x-k8s.io/retriable-in-group"
-_GATE = "kueue.x-k8s.io/admission"
 _POD = Pod()
 
 
@@ -175,13 +167,15 @@ class PodFramework(Behaviour):
         return (
             isinstance(self._kueue, KueueManager)
             and self._core.gates.multikueue
-            and ORIGIN not in (meta(pod).get("labels") or {})
+            and ORIGIN_LABEL not in (meta(pod).get("labels") or {})
             and self._kueue.leads_to_multikueue(meta(pod)["namespace"], _queue(pod))
         )
 
     def _ungate(self, pod: Json) -> None:
         gates = pod["spec"].get("schedulingGates") or []
-        kept = [gate for gate in gates if gate["name"] not in (_GATE, TOPOLOGY_GATE)]  # it places nothing by topology
+        kept = [
+            gate for gate in gates if gate["name"] not in (ADMISSION_GATE, TOPOLOGY_GATE)
+        ]  # it places nothing by topology
         if len(kept) < len(gates):
             self._core.store.patch(
                 PODS, *place_of(pod), {"spec": {"schedulingGates": kept or None}}, field_manager="kueue"
@@ -190,7 +184,7 @@ class PodFramework(Behaviour):
     def _stop(self, pods: Sequence[Json]) -> None:
         """Delete the pods that were let go: they cannot be gated again."""
         for pod in pods:
-            gated = any(gate["name"] == _GATE for gate in pod["spec"].get("schedulingGates") or ())
+            gated = any(gate["name"] == ADMISSION_GATE for gate in pod["spec"].get("schedulingGates") or ())
             if not gated and not _over(pod) and not meta(pod).get("deletionTimestamp"):
                 self._core.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"])
 
@@ -224,7 +218,7 @@ class PodFramework(Behaviour):
 
 
 def _queue(pod: Mapping[str, Any]) -> str:
-    return str((meta(pod).get("labels") or {}).get(QUEUE_NAME) or "")
+    return str((meta(pod).get("labels") or {}).get(QUEUE_LABEL) or "")
 
 
 def _over(pod: Mapping[str, Any]) -> bool:

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from controlplane.job_kinds.base import ORIGIN_UID, JobKind
+from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet
 from controlplane.job_kinds.leaderworkerset import workload_name as component_name
 from controlplane.job_kinds.statefulset import StatefulSet
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import WORKLOADS, Json, Kind, meta
+from controlplane.kube.kueue_names import COMPONENT_INDEX, ORIGIN_LABEL, ORIGIN_UID, QUEUE_LABEL, RESOURCE_IN_USE
 from controlplane.simulation.apiserver.store import Operation
 from controlplane.simulation.controllers.behaviour import Behaviour, Key, Place, place_of
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import ORIGIN, QUEUE_NAME, RESOURCE_IN_USE, owner_reference, workload_name
+from controlplane.simulation.kueue.common import owner_reference, workload_name
 from controlplane.simulation.kueue.jobs import give_back
 
 SETS: Sequence[JobKind] = (StatefulSet(), LeaderWorkerSet())
-_COMPONENT = "kueue.x-k8s.io/component-workload-index"
 _OWNER_GVK, _OWNER_NAME = "kueue.x-k8s.io/job-owner-gvk", "kueue.x-k8s.io/job-owner-name"
 
 
@@ -110,7 +110,7 @@ class SetFramework(Behaviour):
 
     def _show_replicas(self, adapter: JobKind, found: Json, let_run: Sequence[Json]) -> None:
         """Write the counts of a set's replicas where they differ: those whose Workloads let them run are ready."""
-        copy = ORIGIN in (meta(found).get("labels") or {})
+        copy = ORIGIN_LABEL in (meta(found).get("labels") or {})
         here = copy or not (adapter.held(found) or self._kueue.gates.multikueue)
         wanted = adapter.components(found) or sum(one.pods for one in adapter.pods(found))
         ready = (len(let_run) if adapter.composed else wanted * bool(let_run)) if here else 0
@@ -125,7 +125,7 @@ class SetFramework(Behaviour):
         """Delete the Workloads of replicas that a set has no more (`filterWorkloads` in leaderworkerset_reconciler.go). Kueue
         puts that of a StatefulSet without replicas on hold; here it goes as well, and is made anew.
         """
-        if ORIGIN in (meta(found).get("labels") or {}):
+        if ORIGIN_LABEL in (meta(found).get("labels") or {}):
             return
         wanted = set(names_of(adapter, found))
         for workload in list(self._kueue.view.all(WORKLOADS).values()):
@@ -141,7 +141,7 @@ class SetFramework(Behaviour):
         """Return a Workload of a set, which owns it; it is made where the set is no copy."""
         workload = self._core.workload(meta(found)["namespace"], name)
         if workload is None:
-            if ORIGIN not in (meta(found).get("labels") or {}):
+            if ORIGIN_LABEL not in (meta(found).get("labels") or {}):
                 self._create(adapter, found, index, name)
             return None
         if meta(workload).get("deletionTimestamp"):
@@ -165,7 +165,7 @@ class SetFramework(Behaviour):
             head["annotations"] = {
                 _OWNER_GVK: adapter.kind.gvk,
                 _OWNER_NAME: meta(found)["name"],
-                _COMPONENT: str(index),
+                COMPONENT_INDEX: str(index),
             }
         spec = {"podSets": adapter.pod_sets(found), "queueName": _queue(found), "active": True, "priority": 0}
         body = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": head, "spec": spec}
@@ -199,4 +199,4 @@ def _gate(spec: Json, gates: Json) -> None:
 
 
 def _queue(found: Any) -> str:
-    return str((meta(found).get("labels") or {}).get(QUEUE_NAME) or "")
+    return str((meta(found).get("labels") or {}).get(QUEUE_LABEL) or "")

@@ -17,21 +17,12 @@ from typing import Any
 
 from controlplane.kube.conditions import condition, drop_condition, is_true, set_condition
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ADMISSION_MANAGER
 from controlplane.kube.requests import merge_diff
+from controlplane.kube.workload_status import ADMISSION_CONDITIONS
 from controlplane.simulation.apiserver.store import Store
-from controlplane.simulation.kueue.common import ADMISSION_MANAGER, Gates, parse_timestamp, timestamp
+from controlplane.simulation.kueue.common import Gates, parse_timestamp, timestamp
 
-_MANAGED_CONDITIONS = (
-    "QuotaReserved",
-    "BlockedOnPreemptionGates",
-    "Evicted",
-    "Admitted",
-    "Preempted",
-    "Requeued",
-    "DeactivationTarget",
-    "Finished",
-    "PodsReady",
-)
 _MANAGED_FIELDS = (
     "admission",
     "requeueState",
@@ -94,7 +85,7 @@ def managed(status: Mapping[str, Any]) -> Json:
     if not (kept.get("requeueState") or {}):
         kept.pop("requeueState", None)
     by_type = {c["type"]: c for c in status.get("conditions") or ()}
-    kept["conditions"] = [by_type[type_] for type_ in _MANAGED_CONDITIONS if type_ in by_type]
+    kept["conditions"] = [by_type[type_] for type_ in ADMISSION_CONDITIONS if type_ in by_type]
     if evictions := (status.get("schedulingStats") or {}).get("evictions"):
         kept["schedulingStats"] = {"evictions": evictions}
     return kept

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import JOB_UID_LABEL, RESOURCE_IN_USE
 from controlplane.kube.slices import is_elastic
 from controlplane.simulation.kueue import slices
 from controlplane.simulation.kueue.cluster import Kueue
-from controlplane.simulation.kueue.common import JOB_UID, RESOURCE_IN_USE, controller_of, owner_reference
+from controlplane.simulation.kueue.common import controller_of, owner_reference
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.jobs import JobReconciler
 
@@ -51,7 +52,7 @@ def bind_prebuilt(core: Core, jobs: JobReconciler, kind: Kind, job: Json, name: 
 def _own(core: Core, kind: Kind, job: Json, workload: Json) -> None:
     metadata = meta(workload)
     owners = [*(metadata.get("ownerReferences") or ()), owner_reference(kind, job)]
-    head: Json = {"ownerReferences": owners, "labels": {JOB_UID: meta(job)["uid"]}}
+    head: Json = {"ownerReferences": owners, "labels": {JOB_UID_LABEL: meta(job)["uid"]}}
     finalizers = metadata.get("finalizers") or []
     if core.gates.bind_finalizer and RESOURCE_IN_USE not in finalizers:
         head["finalizers"] = [*finalizers, RESOURCE_IN_USE]

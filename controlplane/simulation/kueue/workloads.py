@@ -12,7 +12,8 @@ from typing import Any
 
 from controlplane.kube.conditions import condition, is_true, set_condition
 from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Json, meta
-from controlplane.simulation.kueue.common import JOB_UID, is_active, parse_timestamp, timestamp
+from controlplane.kube.kueue_names import JOB_UID_LABEL
+from controlplane.simulation.kueue.common import is_active, parse_timestamp, timestamp
 from controlplane.simulation.kueue.core import Core
 from controlplane.simulation.kueue.queues import Queues
 from controlplane.simulation.kueue.status import (
@@ -240,7 +241,7 @@ def _orphan(workload: Json, finish_orphans: bool) -> bool:
     metadata = meta(workload)
     if metadata.get("ownerReferences"):
         return False
-    once_owned = finish_orphans and bool((metadata.get("labels") or {}).get(JOB_UID))
+    once_owned = finish_orphans and bool((metadata.get("labels") or {}).get(JOB_UID_LABEL))
     if once_owned and is_true(workload, "Finished") and not metadata.get("finalizers"):
         return False
     return bool(metadata.get("deletionTimestamp")) or once_owned

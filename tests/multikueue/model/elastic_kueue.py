@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controlplane.controllers.multikueue.observations import SLICE_REPLACED
-from controlplane.job_kinds.base import PREBUILT
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import PREBUILT
 from controlplane.simulation.kueue import slices
 from tests.multikueue.model import kueue
 from tests.multikueue.model.kueue import Step, complete, condition, runs

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.job_kinds.base import FINALIZER
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from tests.multikueue.model.world import ADMISSION, CHECK, STAMP, Store
 
 Step = tuple[str, Store]
@@ -186,7 +186,7 @@ def _ended(store: Store, job: Json) -> Store:
 def _admitted(store: Store) -> Store:
     after = _set(store, QuotaReserved=True, Admitted=True, Evicted=False, **{BLOCKED: False})
     clone = after["workload"]
-    return {**after, "workload": {**clone, "metadata": {**meta(clone), "finalizers": [FINALIZER]}}}
+    return {**after, "workload": {**clone, "metadata": {**meta(clone), "finalizers": [RESOURCE_IN_USE]}}}
 
 
 def preempted(store: Store) -> Store:

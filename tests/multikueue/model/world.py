@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from controlplane.controllers.multikueue.context import AT_LEAST_ONCE, MultiKueuePolicy
 from controlplane.job_kinds import adapters_for
-from controlplane.job_kinds.base import MANAGED_BY, QUEUE_LABEL
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json
+from controlplane.kube.kueue_names import MULTIKUEUE, QUEUE_LABEL
 from controlplane.kube.slices import ELASTIC_JOB, REPLACEMENT_FOR
 from tests.candidates.model.world import Violation
 
@@ -210,7 +210,7 @@ first, and each of them is the first to be seen in one order of steps."""
 def user_job(*, elastic: bool = False) -> Json:
     """Return the user's job."""
     metadata: Json = {"namespace": NAMESPACE, "name": JOB, "uid": "user#1", "labels": {QUEUE_LABEL: "q"}}
-    spec: Json = {"suspend": True, "managedBy": MANAGED_BY, "template": {"spec": {}}}
+    spec: Json = {"suspend": True, "managedBy": MULTIKUEUE, "template": {"spec": {}}}
     if elastic:
         metadata["annotations"], spec["parallelism"] = {ELASTIC_JOB: "true"}, SMALL
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec, "status": {}}

@@ -95,6 +95,7 @@ async def test_owners_of_other_kinds_are_read_once_however_many_pods_they_have(s
         spec={"replicas": 20, "selector": {"matchLabels": {"app": "odd"}}, "template": template("odd")},
     )
     await it.up()
+    await it.until(lambda: running(it, "odd") == 20, "20 running pods under the first rules")
     # The rule is moved up to a kind that is nowhere: the walk has to go to the root, by reading.
     it.patch(
         CONFIG_MAPS,

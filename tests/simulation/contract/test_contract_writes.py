@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.kube.kinds import EVENTS, JOBS, NAMESPACES, Kind
-from controlplane.simulation.apiserver.patches import JSON_PATCH, STRATEGIC_PATCH
+from controlplane.kube.kinds import EVENTS, JOBS, NAMESPACES, STRATEGIC_PATCH, Kind
+from controlplane.simulation.apiserver.patches import JSON_PATCH
 from controlplane.simulation.kinds.base import CONFIG_MAPS, CORE_EVENTS
 from tests.simulation.contract.client import MACHINES, WIDGETS, Api, config_map, job, version, widget
 

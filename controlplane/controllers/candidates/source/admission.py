@@ -16,11 +16,11 @@ from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.kube.fields import UNFIT, items, section, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.reviews import allowed, json_patch, requested
+from controlplane.kube.well_known import SYSTEM_NAMESPACE
 
 MaySend = Callable[[str], bool | None]
 """Tells whether the pods of a namespace may be sent to other clusters; None if that is not known."""
 
-SYSTEM = "kube-system"
 _KUBERNETES = ("", "default-scheduler")
 
 
@@ -50,7 +50,7 @@ def _patch(
 ) -> tuple[list[Json], list[str]]:
     labels, spec = section(meta(pod), "labels", "metadata"), section(pod, "spec")
     asked, scheduler = labels.get(ELECT_LABEL), text(spec, "schedulerName", "spec")
-    if asked == "false" or namespace in (SYSTEM, own) or _stays(pod, spec):
+    if asked == "false" or namespace in (SYSTEM_NAMESPACE, own) or _stays(pod, spec):
         return [], []
     if asked not in (None, "true"):
         return [], [

@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.controllers.candidates.objects import HINT_CLUSTER, HINT_NAMESPACE, HINT_POD
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
+from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
     TO_POD,
@@ -21,6 +21,7 @@ from controlplane.controllers.candidates.source.events import (
 )
 from controlplane.controllers.candidates.source.observations import CandidateBound, DelegateStatus, SourcePodObserved
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.well_known import ENDED_PHASES
 
 HINT = f"{MANAGEMENT}/{DelegateHinted.WHAT}"
 """The write that says on the pod where its delegate is, by its target."""
@@ -110,7 +111,7 @@ def end(pass_: PodPass, pod: SourcePodObserved) -> None:
     if any(key in pass_.state.effects for key in TO_POD):
         return
     why = CandidateReason.DELEGATE_STOPPED
-    if pod.phase in TERMINAL:
+    if pod.phase in ENDED_PHASES:
         _write(pass_, SourceRemoved, pod, node=pod.node, reason=why)
         return
     # As a kubelet: whoever counts pods by how they end has to see an end before the pod is gone.

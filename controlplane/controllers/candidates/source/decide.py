@@ -14,7 +14,7 @@ from controlplane.controllers.candidates.objects import virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import binding, lost_log, permits, pod_status, scale_up
 from controlplane.controllers.candidates.source.candidate import Candidate
-from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodContext, PodPass
+from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
 from controlplane.controllers.candidates.source.events import (
     CandidateAmended,
@@ -36,6 +36,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.observe import BOUND_HERE
 from controlplane.controllers.candidates.source.state import SourceState, dropping
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.runtime.decision_pass import PassResult
 
 
@@ -51,7 +52,7 @@ def decide(state: SourceState, context: PodContext, now: datetime) -> PassResult
             pod_status.show(pass_, pod)
             binding.end(pass_, pod)
         _cleaned(pass_)
-    elif pod.phase in TERMINAL or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):
+    elif pod.phase in ENDED_PHASES or (state.shown is not None and state.shown.uid == pod.uid and state.shown.failed):
         _over(pass_, pod)
     else:
         _place(pass_, pod)

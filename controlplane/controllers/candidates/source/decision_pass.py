@@ -39,8 +39,6 @@ from controlplane.runtime.decision_pass import DecisionPass
 from controlplane.runtime.writes import says_no
 from controlplane.values import Value
 
-TERMINAL = ("Succeeded", "Failed")
-
 
 class PodContext(Value):
     """The rest of the world, as one source pod sees it.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.source.candidate import Candidate
-from controlplane.controllers.candidates.source.decision_pass import TERMINAL
 from controlplane.controllers.candidates.source.events import CandidateWriteFailed
 from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
 from controlplane.controllers.candidates.source.observations import (
@@ -21,13 +20,14 @@ from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMENT
 from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.kube.kinds import POD_GROUPS
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Recorded
 from controlplane.runtime.facets import Facets, changes
 
 POD: Facets[SourceState] = {
     "present": lambda state: state.pod.uid if state.pod else None,
     "deleting": lambda state: (state.pod.deleting or None) if state.pod else None,
-    "over": lambda state: (state.pod.phase in TERMINAL or None) if state.pod else None,
+    "over": lambda state: (state.pod.phase in ENDED_PHASES or None) if state.pod else None,
     "gated": lambda state: state.pod.gated if state.pod else None,
     "problem": lambda state: (state.pod.problem, state.pod.problem_message) if state.pod else None,
     "template": lambda state: state.pod.template if state.pod else None,

@@ -13,7 +13,7 @@ import msgspec
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import binding, lost_log
 from controlplane.controllers.candidates.source.candidate import Candidate
-from controlplane.controllers.candidates.source.decision_pass import TERMINAL, PodPass
+from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
 from controlplane.controllers.candidates.source.events import TO_POD, StatusShown, amendment_of
 from controlplane.controllers.candidates.source.observations import (
@@ -28,6 +28,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.permits import silent_from
 from controlplane.controllers.candidates.source.state import SourceState
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.runtime.phrases import each_says
 from controlplane.values import Value
 
@@ -58,8 +59,8 @@ def show(pass_: PodPass, pod: SourcePodObserved, waits: CandidateReason | None =
 def _is_left_alone(pod: SourcePodObserved, known: Candidate | None) -> bool:
     """Whether nothing is shown any more: the pod has ended, or is being deleted. A bound one that waits for its kubelet
     still shows how its delegate has ended by itself."""
-    if pod.phase in TERMINAL or not pod.deleting:
-        return pod.phase in TERMINAL
+    if pod.phase in ENDED_PHASES or not pod.deleting:
+        return pod.phase in ENDED_PHASES
     seen = known.seen if known is not None else None
     return not (pod.stopping and isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 

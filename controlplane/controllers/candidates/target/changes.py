@@ -18,8 +18,8 @@ from controlplane.controllers.candidates.target.events import (
 )
 from controlplane.controllers.candidates.target.permissions import unfit_for
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
+from controlplane.kube.well_known import ENDED_PHASES
 
-_OVER = ("Succeeded", "Failed")
 _Unfit = tuple[TargetReason, str]
 
 
@@ -28,7 +28,7 @@ def amended(
 ) -> PodAmended | AmendmentRefused | None:
     """Return what follows from the template that a candidate has now."""
     pod = state.pod
-    if pod is None or pod.deleting or pod.phase in _OVER or state.missing or state.binding is not None:
+    if pod is None or pod.deleting or pod.phase in ENDED_PHASES or state.missing or state.binding is not None:
         return None
     made = state.made or (Made(template=pod.template) if pod.template else None)
     if made is None:

@@ -12,12 +12,12 @@ import msgspec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import Made, amended, made_of
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, streams_of
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
 
 STREAM = "candidate"
-_OVER = ("Succeeded", "Failed")
 _FIRST_PAUSE, _DOUBLINGS = timedelta(seconds=1), 4  # between bindings that are refused: up to sixteen seconds
 _replace = msgspec.structs.replace
 
@@ -89,7 +89,7 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
         A Pod that has ended takes nothing any more, and one that is gone neither.
         """
         if self.bound is not None:
-            return "" if self.missing or self.pod_phase in _OVER else self.bound.node
+            return "" if self.missing or self.pod_phase in ENDED_PHASES else self.bound.node
         if self.binding is not None:
             return self.binding.node
         return self.held.node if self.held is not None else ""
@@ -245,7 +245,7 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
         state = _unbound(state)
     if event.status != state.pod_status and event.node:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
-    if state.bound is not None and state.pod_phase not in _OVER:
+    if state.bound is not None and state.pod_phase not in ENDED_PHASES:
         # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was
         # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
@@ -267,7 +267,7 @@ def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> Target
     state = closed(closed(state, POD), AMENDMENT)
     state = _replace(_unbound(state), pod=None, bind_failures=0, bind_after=None)
     ours = state.bound is not None and state.bound.uid == event.uid
-    return _replace(state, missing=True) if ours and state.pod_phase not in _OVER else state
+    return _replace(state, missing=True) if ours and state.pod_phase not in ENDED_PHASES else state
 
 
 def _moved_on(binding: events.BindStarted, pod: events.CandidatePodObserved) -> bool:

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.coscheduling.feasibility.nodes import Charge, charge
-from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE, largest_wave
+from controlplane.controllers.coscheduling.feasibility.task_groups import largest_wave
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline
 from controlplane.kube.pod_requests import Requests
 from controlplane.kube.quantities import spell, to_milli
+from controlplane.kube.well_known import PODS_RESOURCE
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ import msgspec
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.coscheduling.feasibility.accounting import account
 from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, judge
-from controlplane.controllers.coscheduling.feasibility.observe import ASKS_FOR_MODE
 from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, WorkerCapacity
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, PipelineRun
@@ -25,6 +24,7 @@ from controlplane.controllers.coscheduling.placement.plan import find_pipeline
 from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.job_kinds.pipelinerun import ASKS_FOR_MODE
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, Json
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import spell, to_milli

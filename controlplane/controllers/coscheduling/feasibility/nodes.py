@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE, largest_wave
+from controlplane.controllers.coscheduling.feasibility.task_groups import largest_wave
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import placeholder_name
 from controlplane.controllers.coscheduling.objects import PipelineRun
@@ -25,6 +25,7 @@ from controlplane.controllers.coscheduling.placement.volumes import BoundVolume,
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.pod_requests import Requests
 from controlplane.kube.quantities import nanos, spell, to_milli
+from controlplane.kube.well_known import PODS_RESOURCE
 from controlplane.log.event import canonical
 from controlplane.values import Value
 

@@ -31,10 +31,12 @@ from controlplane.controllers.coscheduling.objects import (
 from controlplane.controllers.coscheduling.observations import SightingRefused, TaintSeen
 from controlplane.controllers.coscheduling.placement.volumes import terms_of
 from controlplane.controllers.coscheduling.problems import InputRefused
+from controlplane.job_kinds.pipelinerun import ASKS_FOR_MODE
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, STORAGE_CLASSES, WORKLOADS, Json, Kind, meta
 from controlplane.kube.pod_requests import ADMITTED, Requests, amounts, effective
 from controlplane.kube.tolerations import BLOCKING, taints
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Body, Event, body_of
 from controlplane.runtime.controller import ObjectChange, OpenRead, ReadAnswer
 
@@ -42,10 +44,8 @@ WORKER = "worker"
 #: The kinds of a worker that are watched.
 WORKER_KINDS = (NODES, STORAGE_CLASSES, CONFIG_MAPS, PODS)
 #: The annotation with which a run asks for a mode.
-ASKS_FOR_MODE = "controlplane/coschedule"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _OLD_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
-_OVER = ("Succeeded", "Failed")
 _Built = tuple[str, Event]
 _Seen = tuple[str, Event, tuple[Body, ...]]
 
@@ -249,7 +249,7 @@ def _pod(obj: Json, gone: bool) -> _Built | None:
         return place, events.WorkerPlaceholderGone(**_last(obj))
     if labels_of(obj).get(COMPONENT_LABEL) != COMPONENT:
         return None
-    over = (obj.get("status") or {}).get("phase") in _OVER
+    over = (obj.get("status") or {}).get("phase") in ENDED_PHASES
     node = "" if over else str((obj.get("spec") or {}).get("nodeName") or "")
     return place, events.WorkerPlaceholderObserved(**_identity(obj), run=labels_of(obj).get(RUN_LABEL, ""), node=node)
 

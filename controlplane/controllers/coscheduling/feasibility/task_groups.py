@@ -16,8 +16,8 @@ from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTas
 from controlplane.controllers.coscheduling.problems import InputProblem, InputRefused
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_requests import ADMITTED, Requests, amounts, effective
+from controlplane.kube.well_known import PODS_RESOURCE
 
-PODS_RESOURCE = "pods"
 _RESULT = re.compile(r"\$\(tasks\.([A-Za-z0-9_-]+)\.(?:results|matrix|outputs)[.\[]")
 
 

@@ -15,7 +15,6 @@ import msgspec
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
 from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts
-from controlplane.controllers.coscheduling.feasibility.task_groups import PODS_RESOURCE
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
 from controlplane.controllers.coscheduling.placement.gates import NodeCapacity
@@ -25,6 +24,7 @@ from controlplane.kube.kinds import STORAGE_CLASSES, Json, Kind
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import NANO
 from controlplane.kube.tolerations import Taint
+from controlplane.kube.well_known import PODS_RESOURCE
 from controlplane.log.event import Recorded
 
 T = TypeVar("T")

@@ -10,23 +10,16 @@ import copy
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import COMPONENT, placeholder_name
-from controlplane.controllers.coscheduling.objects import (
-    ANNOTATION,
-    COMPONENT_LABEL,
-    HOSTNAME,
-    INSTANCE_LABEL,
-    Binding,
-    PipelineRun,
-)
+from controlplane.controllers.coscheduling.objects import COMPONENT_LABEL, INSTANCE_LABEL, Binding, PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask, TaskKind, WorkspaceUse
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of, placeholder_of_claims
 from controlplane.controllers.coscheduling.placement.substitution import context_values, fill, joined_path
 from controlplane.controllers.coscheduling.placement.templates import task_template
 from controlplane.controllers.coscheduling.problems import InputProblem
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import HOSTNAME, REQUIRED_AFFINITY
 from controlplane.values import Value
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class TaskBinding(Value):
@@ -46,7 +39,7 @@ class TaskBinding(Value):
     @property
     def annotations(self) -> dict[str, str]:
         """The annotations that the task's run carries for its placement."""
-        return {ANNOTATION: self.placeholder} if self.placeholder else {}
+        return {AFFINITY_ASSISTANT: self.placeholder} if self.placeholder else {}
 
 
 def bound_tasks(run: PipelineRun, pipeline: Pipeline, mode: Mode) -> tuple[list[TaskBinding], list[InputProblem]]:
@@ -66,7 +59,7 @@ def follow(affinity: Json | None, placeholder: str) -> Json:
     """Return a copy of a pod's affinity with the term that ties it to a placeholder's node, after what is there."""
     result: Json = copy.deepcopy(affinity or {})
     near = result.get("podAffinity") or {}
-    result["podAffinity"] = {**near, _REQUIRED: [*(near.get(_REQUIRED) or []), beside(placeholder)]}
+    result["podAffinity"] = {**near, REQUIRED_AFFINITY: [*(near.get(REQUIRED_AFFINITY) or []), beside(placeholder)]}
     return result
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import placeholder_name
-from controlplane.controllers.coscheduling.objects import CLAIMS, PVC_PROTECTION, STATEFUL_SETS, PipelineRun, owned_by
+from controlplane.controllers.coscheduling.objects import CLAIMS, STATEFUL_SETS, PipelineRun, owned_by
 from controlplane.controllers.coscheduling.placement.existing import own_placeholders
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.placeholders import claim_of
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.well_known import PVC_PROTECTION
 from controlplane.values import Value
 
 

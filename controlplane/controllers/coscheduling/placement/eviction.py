@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.kube.tolerations import Taint, Toleration, untolerated
+from controlplane.kube.well_known import TOO_MANY_PODS
 from controlplane.values import Value
 
 
@@ -39,9 +40,6 @@ class Eviction(msgspec.Struct, frozen=True):
 
     reason: CoschedulingReason
     detail: str
-
-
-_TOO_MANY = "Too many pods"
 
 
 def node_evicts(node: NodeView | None, tolerations: Iterable[Toleration]) -> Eviction | None:
@@ -79,7 +77,7 @@ def limit_evicts(node: str, pods: Iterable[TaskPod]) -> Eviction | None:
     listed = [pod for pod in pods if not pod.over]
     if not node or any(pod.node == node for pod in listed):
         return None
-    kept = next((pod for pod in listed if not pod.node and _TOO_MANY in pod.complaint), None)
+    kept = next((pod for pod in listed if not pod.node and TOO_MANY_PODS in pod.complaint), None)
     if kept is None:
         return None
     return Eviction(

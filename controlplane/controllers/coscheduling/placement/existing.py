@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.names import COMPONENT, placeholder_name, pod_name
 from controlplane.controllers.coscheduling.objects import (
-    ANNOTATION,
     COMPONENT_LABEL,
     INSTANCE_LABEL,
     RUN_LABEL,
@@ -33,10 +32,10 @@ from controlplane.controllers.coscheduling.placement.eviction import (
 from controlplane.controllers.coscheduling.placement.objects_by_kind import ObjectsByKind
 from controlplane.controllers.coscheduling.placement.placeholders import repulsion
 from controlplane.controllers.coscheduling.problems import InputProblem, label
+from controlplane.job_kinds.pipelinerun import AFFINITY_ASSISTANT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.tolerations import taints, tolerations
-
-_OVER = ("Succeeded", "Failed")
+from controlplane.kube.well_known import ENDED_PHASES
 
 
 def own_placeholders(world: ObjectsByKind, run: PipelineRun) -> list[Json]:
@@ -75,7 +74,7 @@ def pinned_mode(world: ObjectsByKind, run: PipelineRun) -> Mode | None:
             return _per_run_mode(found)
         return Mode.WORKSPACES
     for task_run in world.all("TaskRun", run.namespace):
-        if owned_by(task_run, run.uid) and (followed := annotations_of(task_run).get(ANNOTATION)):
+        if owned_by(task_run, run.uid) and (followed := annotations_of(task_run).get(AFFINITY_ASSISTANT)):
             return None if followed == single else Mode.WORKSPACES
     return None
 
@@ -160,7 +159,7 @@ def follows(pod: Json, placeholder: str) -> bool:
     """Whether a pod is tied to a placeholder by its affinity or its annotation, and is not the placeholder's own."""
     if labels_of(pod).get(COMPONENT_LABEL) == COMPONENT:
         return False
-    if annotations_of(pod).get(ANNOTATION) == placeholder:
+    if annotations_of(pod).get(AFFINITY_ASSISTANT) == placeholder:
         return True
     near = ((pod.get("spec") or {}).get("affinity") or {}).get("podAffinity") or {}
     terms = near.get("requiredDuringSchedulingIgnoredDuringExecution") or []
@@ -175,6 +174,6 @@ def task_pod(pod: Json) -> TaskPod:
     return TaskPod(
         name=str(meta(pod).get("name", "")),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
-        over=(pod.get("status") or {}).get("phase") in _OVER,
+        over=(pod.get("status") or {}).get("phase") in ENDED_PHASES,
         complaint=complaint,
     )

@@ -11,9 +11,8 @@ from typing import Any
 from controlplane.kube.pod_requests import Requests
 from controlplane.kube.selectors import node_terms, of_set
 from controlplane.kube.tolerations import UNSCHEDULABLE, Taint, tolerations, untolerated
+from controlplane.kube.well_known import REQUIRED_AFFINITY
 from controlplane.values import Value
-
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeCapacity(Value):
@@ -36,7 +35,7 @@ class Gate:
     def __init__(self, template: Mapping[str, Any]) -> None:
         self._tolerated = tolerations(template.get("tolerations"))
         self._selector = of_set(template.get("nodeSelector") or {})
-        required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
+        required = ((template.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED_AFFINITY)
         self._terms = node_terms(required.get("nodeSelectorTerms") or ()) if required else None
 
     def admits(self, node: NodeCapacity) -> bool:

@@ -21,7 +21,6 @@ from controlplane.controllers.coscheduling.names import (
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
     COMPONENT_LABEL,
-    HOSTNAME,
     INSTANCE_LABEL,
     RUN_LABEL,
     STATEFUL_SETS,
@@ -31,6 +30,7 @@ from controlplane.controllers.coscheduling.objects import (
 )
 from controlplane.controllers.coscheduling.placement.templates import Defaults, placeholder_template
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.well_known import HOSTNAME
 from controlplane.values import Value
 
 RESOURCES = {"cpu": "50m", "memory": "100Mi"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from controlplane.controllers.coscheduling.placement.gates import REQUIRED
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.well_known import REQUIRED_AFFINITY
 from controlplane.values import Value
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -34,7 +34,7 @@ class BoundVolume(Value):
 
     def template(self) -> Json:
         """Return the volume's demands as those of a pod that tolerates everything."""
-        affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": self.terms}}} if self.terms else {}
+        affinity = {"nodeAffinity": {REQUIRED_AFFINITY: {"nodeSelectorTerms": self.terms}}} if self.terms else {}
         return {"affinity": affinity, "tolerations": [{"operator": "Exists"}]}
 
 

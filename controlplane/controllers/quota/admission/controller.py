@@ -39,7 +39,7 @@ from controlplane.controllers.quota.admission.observe import GONE, SEEN, refused
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.reconcile import look
-from controlplane.controllers.quota.admission.reconcile_step import IN_USE, ReconcileWrite
+from controlplane.controllers.quota.admission.reconcile_step import ReconcileWrite
 from controlplane.controllers.quota.admission.render import KIND_OF, request
 from controlplane.controllers.quota.admission.repeated_preemption import end_of_pause
 from controlplane.controllers.quota.admission.state import ObjectState, WorkloadState
@@ -52,6 +52,7 @@ from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import NODES, PODS_OF_TOPOLOGIES, Request
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.kube.requests import merge_diff
 from controlplane.log.event import Body, Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
@@ -276,7 +277,7 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
             return Decided((), state.version, until if until > now else None)
         wanted = queue_status.finalizers(self.index, seen)
         if wanted is not None:
-            reason = R.IN_USE if IN_USE in wanted else R.NOT_IN_USE
+            reason = R.IN_USE if RESOURCE_IN_USE in wanted else R.NOT_IN_USE
             event: events.AdmissionWrite = events.FinalizersDecided(
                 uid=seen.uid, resource_version=seen.resource_version, finalizers=wanted, reason=reason
             )

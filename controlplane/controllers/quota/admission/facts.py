@@ -18,6 +18,7 @@ from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.controllers.quota.topology.model import Topology, TopologyRequest
 from controlplane.controllers.quota.topology.parse import parse_topology, topology_request
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import GATED_BY, JOB_UID_LABEL
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults, defaults
 from controlplane.kube.slices import REPLACEMENT_FOR
 from controlplane.kube.workload_owners import GROUP_WORKLOAD
@@ -44,9 +45,9 @@ def workload(
             "uid": seen.uid,
             "generation": seen.generation,
             "creationTimestamp": seen.created or None,
-            "labels": {parse_workloads.JOB_UID_LABEL: seen.job_uid},
+            "labels": {JOB_UID_LABEL: seen.job_uid},
             "annotations": {
-                parse_workloads.GATED_BY: seen.gated_by,
+                GATED_BY: seen.gated_by,
                 REPLACEMENT_FOR: seen.replaces,
                 GROUP_WORKLOAD: str(seen.of_group).lower(),
             },

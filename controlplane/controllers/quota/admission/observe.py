@@ -19,6 +19,7 @@ from controlplane.kube import fields, kinds, limit_ranges
 from controlplane.kube.conditions import is_true
 from controlplane.kube.fields import UNFIT, items, number, section, strings, text
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.kueue_names import GATED_BY, JOB_UID_LABEL, PRIORITY_BOOST
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.slices import replacement_for
 from controlplane.kube.workload_owners import is_of_group
@@ -27,7 +28,6 @@ from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.observations import ObjectVanished
 
 ADMISSION = "admission"
-_BOOST = "kueue.x-k8s.io/priority-boost"
 _WORDS: dict[Kind, str] = {
     kinds.WORKLOADS: "workload",
     kinds.CLUSTER_QUEUES: "clusterqueue",
@@ -206,8 +206,8 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         owners=[_owner(one, f"metadata.ownerReferences[{at}]") for at, one in enumerate(owners)],
         of_group=is_of_group(metadata),
         finalizers=strings(metadata, "finalizers", "metadata"),
-        job_uid=text(labels, parse_workloads.JOB_UID_LABEL, "metadata.labels"),
-        gated_by=text(annotations, parse_workloads.GATED_BY, "metadata.annotations"),
+        job_uid=text(labels, JOB_UID_LABEL, "metadata.labels"),
+        gated_by=text(annotations, GATED_BY, "metadata.annotations"),
         queue=text(spec, "queueName", "spec"),
         priority=number(spec, "priority", "spec"),
         priority_class=_priority_class(spec),
@@ -240,7 +240,7 @@ def _names(found: Sequence[Json], where: str) -> list[str]:
 def _priority_boost(annotations: Json) -> int:
     """Return what is added to the priority, 0 if it is no number of 32 bits, as with Kueue (`PriorityBoost` in
     kubernetes-sigs/kueue pkg/util/priority/priority.go, ff69552e)."""
-    said = str(annotations.get(_BOOST, ""))
+    said = str(annotations.get(PRIORITY_BOOST, ""))
     found = int(said) if re.fullmatch(r"[+-]?[0-9]{1,10}", said, re.ASCII) else 0
     return found if -(2**31) <= found < 2**31 else 0
 

@@ -22,7 +22,8 @@ from controlplane.kube import fields
 from controlplane.kube.fields import items, section, text
 from controlplane.kube.kinds import PODS, Json, ObjectRef, Request, meta
 from controlplane.kube.requests import event_about, timestamp
-from controlplane.kube.topologies import HOSTNAME, TOPOLOGY_GATE, WORKLOAD, is_placed_by_topology
+from controlplane.kube.topologies import TOPOLOGY_GATE, WORKLOAD, is_placed_by_topology
+from controlplane.kube.well_known import HOSTNAME
 from controlplane.runtime.controller import ObjectChange
 from controlplane.runtime.pod_streams import PodsState, PodStreams
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, topology_events
-from controlplane.controllers.quota.admission.reconcile_step import IN_USE
 from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
 from controlplane.controllers.quota.engine.info import total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
@@ -20,6 +19,7 @@ from controlplane.controllers.quota.engine.shares import dominant_resource_share
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
@@ -114,11 +114,11 @@ def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> l
     used = _is_used(index, seen)
     if used is None:
         return None
-    has = IN_USE in seen.finalizers
+    has = RESOURCE_IN_USE in seen.finalizers
     if not seen.deleting and not has:
-        return [*seen.finalizers, IN_USE]
+        return [*seen.finalizers, RESOURCE_IN_USE]
     if seen.deleting and has and not used:
-        return [one for one in seen.finalizers if one != IN_USE]
+        return [one for one in seen.finalizers if one != RESOURCE_IN_USE]
     return None
 
 

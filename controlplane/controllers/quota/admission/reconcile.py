@@ -14,15 +14,11 @@ from controlplane.controllers.quota.admission import events, pods_ready
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile_step import (
-    IN_USE,
-    ReconcileResult,
-    ReconcileWrite,
-    WorkloadQueues,
-)
+from controlplane.controllers.quota.admission.reconcile_step import ReconcileResult, ReconcileWrite, WorkloadQueues
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
 from controlplane.controllers.quota.engine import model, reasons
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import PENDING_EVALUATION, RESOURCE_IN_USE
 from controlplane.kube.requests import timestamp
 from controlplane.kube.workload_status import EXECUTION_TIME_EXCEEDED
 
@@ -34,7 +30,7 @@ _BY_SCHEDULER = frozenset(
         "TopologyPlacementFailed",
         reasons.WAITING_FOR_PREEMPTED,
         reasons.WAITING_FOR_PODS_READY,
-        reasons.PENDING_EVALUATION,
+        PENDING_EVALUATION,
     }
 )
 _UNTRIED = "Workload is pending evaluation in the scheduling queue"
@@ -89,8 +85,8 @@ def _orphan(case: _Case) -> Found:
     if not seen.deleting and not case.work.is_true(ws.FINISHED):
         case.work.set(ws.FINISHED, "True", "OwnerNotFound", "The workload's owner no longer exists")
         yield case.done(R.OWNER_NOT_FOUND)
-    elif IN_USE in seen.finalizers:
-        kept = [one for one in seen.finalizers if one != IN_USE]
+    elif RESOURCE_IN_USE in seen.finalizers:
+        kept = [one for one in seen.finalizers if one != RESOURCE_IN_USE]
         reason = R.ORPHAN_DELETED if seen.deleting else R.OWNER_NOT_FOUND
         yield ReconcileResult(ReconcileWrite(reason, finalizers=kept))
     elif seen.deleting:

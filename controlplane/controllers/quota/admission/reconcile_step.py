@@ -12,8 +12,6 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.kube.kinds import Json
 
-IN_USE = "kueue.x-k8s.io/resource-in-use"
-
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQueues:

@@ -13,9 +13,9 @@ from controlplane.controllers.quota.admission.topology_events import TopologyAss
 from controlplane.kube import kinds
 from controlplane.kube.conditions import condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, Json, Kind, ObjectRef, Request
+from controlplane.kube.kueue_names import ADMISSION_MANAGER
 from controlplane.kube.requests import merge_diff
 
-ADMISSION_MANAGER = "kueue-admission"
 # What others write of a Workload's status, under names of their own.
 _OTHERS = frozenset({"reclaimablePods"})
 _OTHERS_CONDITIONS = frozenset({"WaitingForReplacementPods"})

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.reconcile_step import IN_USE, ReconcileResult, ReconcileWrite
+from controlplane.controllers.quota.admission.reconcile_step import ReconcileResult, ReconcileWrite
 from controlplane.controllers.quota.admission.workload_status import FINISHED, WorkloadStatus, moment
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
 
 
 def expired(
@@ -27,8 +28,8 @@ def expired(
         return ReconcileResult()
     if since + after_finished > now:
         return ReconcileResult(wake=since + after_finished)
-    if IN_USE in seen.finalizers:
-        kept = [one for one in seen.finalizers if one != IN_USE]
+    if RESOURCE_IN_USE in seen.finalizers:
+        kept = [one for one in seen.finalizers if one != RESOURCE_IN_USE]
         return ReconcileResult(ReconcileWrite(R.RETENTION_ELAPSED, finalizers=kept))
     if seen.deleting:
         return ReconcileResult()  # somebody else's finalizer keeps it

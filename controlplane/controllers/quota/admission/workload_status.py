@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.kube.kinds import Json
+from controlplane.kube.kueue_names import BLOCKED
 from controlplane.kube.requests import timestamp
 from controlplane.kube.workload_status import RAN_TOO_LONG
 
@@ -18,7 +19,6 @@ QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evi
 PODS_READY, PODS_READY_TIMEOUT = "PodsReady", "PodsReadyTimeout"
 WAIT_FOR_START, WAIT_FOR_RECOVERY = "WaitForStart", "WaitForRecovery"
 REQUEUED, FINISHED, DEACTIVATION_TARGET = "Requeued", "Finished", "DeactivationTarget"
-BLOCKED = "BlockedOnPreemptionGates"
 MISCONFIGURED, SUSPENDED, DEACTIVATED = "Misconfigured", "Suspended", "Deactivated"
 PENDING_EVALUATION, GATED, ON_HOLD = "PendingEvaluation", "AdmissionGated", "OnHold"
 NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"

@@ -9,6 +9,7 @@ from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import Workload
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
+from controlplane.kube.kueue_names import PENDING_EVALUATION
 
 Problem = tuple[str, str, str]
 
@@ -17,7 +18,7 @@ def problem(snapshot: QuotaSnapshot, queue: QueueNode, info: Info) -> Problem | 
     """Return the reason, the message, and why it goes back into its queue; None if it can be considered."""
     workload = info.workload
     if workload.failed_checks:
-        return reasons.PENDING_EVALUATION, "The workload has failed admission checks", reasons.GENERIC
+        return PENDING_EVALUATION, "The workload has failed admission checks", reasons.GENERIC
     if snapshot.has_cycle(queue) or snapshot.lacks_topology(queue.spec):
         return reasons.SUSPENDED, f"ClusterQueue {queue.name} is inactive", reasons.GENERIC
     found = misconfigured(snapshot, queue, workload)

@@ -1,7 +1,7 @@
 """One scheduling cycle: the heads of all ClusterQueues are tried together.
 
-In: a `State`, the moment. Out: decisions. Each head is nominated: flavors are looked for, and targets if it does not fit. Then the
-heads are taken in turn, each on top of those before it (kubernetes-sigs/kueue pkg/scheduler/scheduler.go). Nothing is changed."""
+In: a `State`, the moment. Out: decisions. For each head flavors are looked for, and targets if it does not fit. Then the
+heads are taken in order, each on top of those before it (kubernetes-sigs/kueue pkg/scheduler/scheduler.go)."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ class _Cycle:
         return bool(entry.targets) and not (self.gates and entry.info.workload.preemption_gated)
 
     def _wait_for_quota(self, entry: Entry) -> None:
-        """Let an entry wait that preempts nobody. Who cannot always get its own quota back keeps it from those that come
-        later in the cycle, and so does who waits for victims that are gone for it already; who may not preempt for now does not."""
+        """Let an entry wait that preempts nobody. Who cannot always get its own quota back keeps it from those later in
+        the cycle; so does who waits for victims that are gone for it already, unless it may not preempt for now."""
         if entry.targets:
             entry.wait(reasons.WAITING_FOR_QUOTA, reasons.PREEMPTION_GATED, GATED)
             entry.progress = None
@@ -373,7 +373,7 @@ def _victim(entry: Entry, target: PreemptionTarget) -> Victim:
 
 
 def _to_reserve(entry: Entry) -> Usage:
-    """Return what an entry without targets keeps from others: its requests, but no more than its ClusterQueue may use."""
+    """Return what an entry without targets keeps from others: its requests, as far as its ClusterQueue may use."""
     found: Usage = {}
     for place, amount in entry.usage.items():
         quota = entry.queue.quota(place)
@@ -388,7 +388,7 @@ def _to_reserve(entry: Entry) -> Usage:
 
 
 def checks_for(queue: ClusterQueue, given: Iterable[PodSetAssignment]) -> tuple[str, ...]:
-    """Return the checks for one of the flavors that were given; where the queue has one no more those for all, which Kueue forgets."""
+    """Return the checks for the flavors given; for one that the queue lacks now those for all, which Kueue forgets."""
     flavors = {flavor for pod_set in given for flavor in pod_set.flavors.values()}
     for_all = checks_for_all(queue) if flavors - {one for group in queue.groups for one in group.flavors} else ()
     return tuple(name for name, on in queue.admission_checks if on & flavors or name in for_all)

@@ -16,7 +16,7 @@ from controlplane.controllers.quota.engine.candidates import using
 from controlplane.controllers.quota.engine.cycle import preemptor
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info
-from controlplane.controllers.quota.engine.model import PODS, ResourceGroup
+from controlplane.controllers.quota.engine.model import ResourceGroup
 from controlplane.controllers.quota.engine.pending import PendingQueue
 from controlplane.controllers.quota.engine.preemption import Need
 from controlplane.controllers.quota.engine.queue_order import key_of
@@ -26,6 +26,7 @@ from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tree import Journal, add_all, remove_all, rollback
 from controlplane.controllers.quota.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.topology.workload_placement import failure
+from controlplane.kube.well_known import PODS_RESOURCE
 
 MOST_HOLDERS = 10
 
@@ -172,8 +173,8 @@ def _asked(queue: QueueNode, info: Info) -> Requests:
     for total in info.pod_sets:
         for name, amount in total.requests.items():
             asked[name] = add(asked.get(name, 0), amount)
-        if queue.spec.group_of(PODS) is not None and not total.flavors:
-            asked[PODS] = add(asked.get(PODS, 0), total.count)
+        if queue.spec.group_of(PODS_RESOURCE) is not None and not total.flavors:
+            asked[PODS_RESOURCE] = add(asked.get(PODS_RESOURCE, 0), total.count)
     return asked
 
 

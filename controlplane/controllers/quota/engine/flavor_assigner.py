@@ -22,7 +22,7 @@ from controlplane.controllers.quota.engine.assignment import Assignment, FlavorA
 from controlplane.controllers.quota.engine.borrowing import lowest_subtree_that_fits, may_preempt_for
 from controlplane.controllers.quota.engine.flavor_match import Unmatchable, mismatch
 from controlplane.controllers.quota.engine.info import Info, PodSetRequests, Progress
-from controlplane.controllers.quota.engine.model import PODS, PodSet, ResourceFlavor, ResourceGroup
+from controlplane.controllers.quota.engine.model import PodSet, ResourceFlavor, ResourceGroup
 from controlplane.controllers.quota.engine.modes import (
     BEST,
     WORST,
@@ -35,6 +35,7 @@ from controlplane.controllers.quota.engine.modes import (
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.topology.workload_placement import failure
+from controlplane.kube.well_known import PODS_RESOURCE
 
 Simulate = Callable[[FlavorResource, int], tuple[Possibility, int]]
 """What preemption could do for an amount of a resource: the possibility, and how far away the quota would be."""
@@ -107,7 +108,7 @@ class FlavorAssigner:
 
     def _of_group(self, group: list[int], totals: list[PodSetRequests], used: Usage) -> list[PodSetResult]:
         spec = self.queue.spec
-        results = [self._begun(total, with_pods=spec.group_of(PODS) is not None) for total in totals]
+        results = [self._begun(total, with_pods=spec.group_of(PODS_RESOURCE) is not None) for total in totals]
         requests = results[0].requests if len(results) == 1 else summed(result.requests for result in results)
         found = _GroupFlavors({name: given for result in results for name, given in result.flavors.items()})
         for resource, amount in requests.items():
@@ -129,7 +130,7 @@ class FlavorAssigner:
 
     def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:
         """Return the result of a pod set before flavors are looked for: one that has quota keeps its flavors and places."""
-        requests = in_order({**total.requests, PODS: total.count}) if with_pods else total.requests
+        requests = in_order({**total.requests, PODS_RESOURCE: total.count}) if with_pods else total.requests
         result = PodSetResult(total.name, total.count, requests)
         if total.flavors and self.info.workload.reserves:
             result.flavors = {

@@ -109,10 +109,10 @@ def forecast(
 ) -> Forecast:
     """Return when the workload of an excerpt gets quota. `ends`: the moments at which holders end, none of one that does not;
     `lasts`: for how many seconds a workload has quota that is started, infinite if it does not end."""
-    return _Walk(of, now, ends, lasts, most_steps).run()
+    return _PlayedForward(of, now, ends, lasts, most_steps).run()
 
 
-class _Walk:
+class _PlayedForward:
     """Virtual time over one state. `ends`: when those that have quota end; `moments`: the same in a heap; `later`: who waits
     before the workload and is not in the state yet, the next one last."""
 

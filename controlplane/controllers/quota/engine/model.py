@@ -28,7 +28,6 @@ DELETING = "Deleting"
 """No stop policy of an API: that of a ClusterQueue that is being deleted, which admits nothing."""
 LONGEST_RUN = "LongestRun"
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
-PODS = "pods"
 
 
 class ResourceQuota(NamedTuple):

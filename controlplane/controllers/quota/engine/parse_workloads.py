@@ -24,6 +24,7 @@ from controlplane.kube import limit_ranges
 from controlplane.kube.conditions import REMOTE_LOST, condition, is_true
 from controlplane.kube.fields import BadValue, items, number, section, text
 from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kueue_names import GATED_BY, JOB_UID_LABEL, ON_HOLD
 from controlplane.kube.limit_ranges import NO_DEFAULTS, PodDefaults
 from controlplane.kube.pod_requests import ADMITTED, amounts, effective
 from controlplane.kube.selectors import node_term, node_terms, preferred_terms
@@ -31,11 +32,8 @@ from controlplane.kube.slices import replacement_for
 from controlplane.kube.tolerations import tolerations
 from controlplane.kube.workload_owners import is_of_single_pod
 
-JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
-GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 EVICTED = "Evicted"
 BY_PODS_READY_TIMEOUT, BY_ADMISSION_CHECK = "PodsReadyTimeout", "AdmissionCheck"
-ON_HOLD = "OnHold"
 
 CLOSED = "Closed"
 _SHAPED = (

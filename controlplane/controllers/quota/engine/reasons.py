@@ -17,7 +17,6 @@ WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 MISCONFIGURED = "Misconfigured"
 SUSPENDED = "Suspended"
 WAITING_FOR_PODS_READY = "WaitingForPodsReady"
-PENDING_EVALUATION = "PendingEvaluation"
 
 # Why a workload goes back into its queue.
 GENERIC = ""

@@ -58,7 +58,7 @@ class _CohortNode:
 
 
 class QuotaSnapshot:
-    """What decisions are made on. `namespaces`: the labels of each; `topology`: the nodes, and where workloads are placed."""
+    """What decisions are made on. `namespaces`: the labels of each; `topology`: nodes, and where workloads are."""
 
     def __init__(self, placement: PlacementRules = DEFAULT_RULES) -> None:
         self.flavors: dict[str, ResourceFlavor] = {}
@@ -125,7 +125,7 @@ class QuotaSnapshot:
         return any(name not in self.topology.flavors for name, _ in self._topologies_of(spec))
 
     def topology_only(self, spec: ClusterQueue) -> bool:
-        """Return whether all flavors of a ClusterQueue have a topology: its pods are placed even where they do not ask for it."""
+        """Return whether all flavors of a ClusterQueue have a topology: its pods are placed even if they do not ask."""
         found = (self.flavors.get(name) for group in spec.groups for name in group.flavors)
         return all(flavor is not None and flavor.topology for flavor in found)
 

@@ -21,13 +21,13 @@ Share = tuple[int | None, int | None]
 NO_SHARE: Share = (None, None)
 
 
-class Written(Protocol):
+class Journaled(Protocol):
     """What holds usages that a simulation writes: a node of a Cohort tree, or the fleet of nodes that pods are placed on."""
 
     def _write(self, place: Any, amount: Any) -> None: ...
 
 
-Journal = list[tuple[Written, Any, Any]]
+Journal = list[tuple[Journaled, Any, Any]]
 """What usages were before they changed, oldest first: whose, of what, how much, None for none."""
 
 

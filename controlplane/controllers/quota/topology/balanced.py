@@ -211,7 +211,7 @@ def _smallest_set(
     if greedy is None:
         return None
     order = sorted(domains, key=lambda one: _order(counts, one) if by_entropy else (one.rank,))
-    search = _Search(greedy.used, wanted.leaders, wanted.slices * levels.slice_size)
+    search = _BalancedSearch(greedy.used, wanted.leaders, wanted.slices * levels.slice_size)
     rooms = [_room(counts, domain) for domain in order]
     rest = sorted(room.most for room in rooms)
     for domain, room in zip(order, rooms, strict=True):
@@ -250,7 +250,7 @@ def _most(rooms: Sequence[int], used: int) -> list[int]:
     return list(accumulate(reversed(rooms[-used:]), initial=0))
 
 
-class _Search:
+class _BalancedSearch:
     """Which domains lead where. `_reached[n]`: by how many leaders and pods are left to be placed, which `n` domains lead there; the
     first ones that do stay. `_grown[n]` counts what was added there; `_tried` has, by the room of a domain, what that was before."""
 

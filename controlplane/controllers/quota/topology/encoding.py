@@ -14,7 +14,7 @@ from typing import Any
 
 from controlplane.controllers.quota.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube.kinds import Json
-from controlplane.kube.topologies import HOSTNAME
+from controlplane.kube.well_known import HOSTNAME
 
 _MOST_DOMAINS, _MOST_SLICES = 100_000, 1_000
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controlplane.controllers.quota.engine.amounts import Requests, add, clamped, sub
-from controlplane.controllers.quota.engine.model import PODS, ResourceFlavor
+from controlplane.controllers.quota.engine.model import ResourceFlavor
 from controlplane.controllers.quota.engine.tree import Journal
 from controlplane.controllers.quota.topology.matching import Matching
 from controlplane.controllers.quota.topology.model import (
@@ -22,6 +22,7 @@ from controlplane.controllers.quota.topology.model import (
     Values,
 )
 from controlplane.controllers.quota.topology.tree import Domain, TopologyTree
+from controlplane.kube.well_known import PODS_RESOURCE
 
 _Place = tuple[str, Values]
 """Whose usage it is, a flavor's or of all that have nodes as leaves (""), and the key of a leaf."""
@@ -213,9 +214,9 @@ class TopologyFleet:
             if one is None:
                 continue
             used = self.used_by_pods.setdefault(one[0], {})
-            for name, amount in (*one[1].items(), (PODS, 1)):
+            for name, amount in (*one[1].items(), (PODS_RESOURCE, 1)):
                 used[name] = add(used.get(name, 0), sign * amount)
-            if not used[PODS]:
+            if not used[PODS_RESOURCE]:
                 del self.used_by_pods[one[0]]
             for flavor in self.flavors.values():
                 flavor.occupied(one[0])
@@ -252,7 +253,7 @@ class TopologyFleet:
         place = (flavor.shares, placed.key)
         before = self.usage.get(place)
         after = dict(before or {})
-        for name, amount in (*placed.pod.items(), (PODS, 1)):
+        for name, amount in (*placed.pod.items(), (PODS_RESOURCE, 1)):
             after[name] = add(after.get(name, 0), clamped(sign * amount * placed.pods))
         if journal is not None:
             journal.append((self, place, before))
@@ -260,7 +261,7 @@ class TopologyFleet:
 
     def _write(self, place: _Place, after: Requests | None) -> None:
         """Set what is used of a leaf, and let all flavors know that share it."""
-        if after is None or not after.get(PODS):
+        if after is None or not after.get(PODS_RESOURCE):
             self.usage.pop(place, None)
         else:
             self.usage[place] = after
@@ -301,4 +302,4 @@ def fit_in(requests: Mapping[str, int], left: Mapping[str, int]) -> int:
 
 def with_itself(pod: Mapping[str, int]) -> Requests:
     """Return what a pod needs of a node: its requests, and one of the pods that the node takes."""
-    return {**pod, PODS: pod.get(PODS, 0) + 1}
+    return {**pod, PODS_RESOURCE: pod.get(PODS_RESOURCE, 0) + 1}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from controlplane.controllers.quota.engine.amounts import Requests
 from controlplane.kube.tolerations import Taint, Toleration
-from controlplane.kube.topologies import HOSTNAME
+from controlplane.kube.well_known import HOSTNAME
 
 PENDING, READY = "Pending", "Ready"
 """The states of a `delayedTopologyRequest`."""

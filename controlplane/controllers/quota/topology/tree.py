@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from controlplane.controllers.quota.engine.amounts import Requests, add
 from controlplane.controllers.quota.topology.model import Node, Values
-from controlplane.kube.topologies import HOSTNAME
+from controlplane.kube.well_known import HOSTNAME
 
 
 class Domain:

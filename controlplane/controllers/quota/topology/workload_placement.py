@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controlplane.controllers.quota.engine.amounts import add
-from controlplane.controllers.quota.engine.model import PODS, Workload
+from controlplane.controllers.quota.engine.model import Workload
 from controlplane.controllers.quota.topology.counts import Assumed, Situation
 from controlplane.controllers.quota.topology.fleet import TopologyFlavor
 from controlplane.controllers.quota.topology.model import TopologyAssignment
 from controlplane.controllers.quota.topology.placement import place
 from controlplane.controllers.quota.topology.replacement import replacement
 from controlplane.controllers.quota.topology.requests import PlacementRequest, Refusal
+from controlplane.kube.well_known import PODS_RESOURCE
 
 RequestsByFlavor = Mapping[str, list[PlacementRequest]]
 
@@ -115,5 +116,5 @@ def _assume(assumed: Assumed, given: TopologyAssignment, request: PlacementReque
     pod = request.pod_set.pod_on_node
     for key, pods in given:
         used = assumed.setdefault(key, {})
-        for name, amount in (*pod.items(), (PODS, 1)):
+        for name, amount in (*pod.items(), (PODS_RESOURCE, 1)):
             used[name] = add(used.get(name, 0), amount * pods)

@@ -12,11 +12,10 @@ from typing import Annotated
 import msgspec
 
 from controlplane.kube.pod_fields import Obj, PodMisfit
+from controlplane.kube.well_known import PREFERRED_AFFINITY, REQUIRED_AFFINITY
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Amounts = dict[str, str | int | float] | None
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Shape(msgspec.Struct, rename="camel", kw_only=True):
@@ -45,8 +44,8 @@ class _Weighted(Shape):
 
 
 class _Social(Shape):
-    required: list[_Term] | None = msgspec.field(default=None, name=_REQUIRED)
-    preferred: list[_Weighted] | None = msgspec.field(default=None, name=_PREFERRED)
+    required: list[_Term] | None = msgspec.field(default=None, name=REQUIRED_AFFINITY)
+    preferred: list[_Weighted] | None = msgspec.field(default=None, name=PREFERRED_AFFINITY)
 
 
 class _NodeTerm(Shape):
@@ -64,8 +63,8 @@ class _Preference(Shape):
 
 
 class _Nodes(Shape):
-    required: _NodeTerms | None = msgspec.field(default=None, name=_REQUIRED)
-    preferred: list[_Preference] | None = msgspec.field(default=None, name=_PREFERRED)
+    required: _NodeTerms | None = msgspec.field(default=None, name=REQUIRED_AFFINITY)
+    preferred: list[_Preference] | None = msgspec.field(default=None, name=PREFERRED_AFFINITY)
 
 
 class _Affinity(Shape):

@@ -18,10 +18,10 @@ from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.kube.kinds import Json
+from controlplane.kube.well_known import DEFAULT_SCHEDULER
 from controlplane.values import Value
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
-DEFAULT_NAME = "default-scheduler"
 
 
 class ConfigurationError(ValueError):
@@ -60,7 +60,7 @@ class PluginConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Profile(Value, rename="camel", forbid_unknown_fields=True):
     """One profile: pods that name it as their scheduler go through these plugins."""
 
-    scheduler_name: str = DEFAULT_NAME
+    scheduler_name: str = DEFAULT_SCHEDULER
     percentage_of_nodes_to_score: int | None = None
     plugins: dict[str, PluginSet] = {}
     plugin_config: tuple[PluginConfig, ...] = ()

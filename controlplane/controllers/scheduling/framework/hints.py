@@ -20,7 +20,7 @@ from controlplane.controllers.scheduling.plugins.volume_restrictions import disk
 from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import conflict
-from controlplane.controllers.scheduling.snapshot.objects import Node, Pod, is_scalar
+from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Node, Pod, is_scalar
 from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES
 from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import InvalidSelector
@@ -149,14 +149,11 @@ def _fits(pod: Pod, event: ClusterEvent) -> bool:
     """
     node: Node = event.new
     allocatable = node.allocatable
-    wanted = {name: amount for name, amount in pod.requests.items() if amount and (is_scalar(name) or name in _NATIVE)}
+    wanted = {name: amount for name, amount in pod.requests.items() if amount and (is_scalar(name) or name in NATIVE)}
     if allocatable.get("pods", 0) < 1 or any(amount > allocatable.get(name, 0) for name, amount in wanted.items()):
         return False
     old: Node | None = event.old
     return old is None or any(allocatable.get(name, 0) > old.allocatable.get(name, 0) for name in ("pods", *wanted))
-
-
-_NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 def _selected(pod: Pod, event: ClusterEvent) -> bool:

@@ -17,8 +17,7 @@ from controlplane.controllers.scheduling.plugins import resources as scoring
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Pod, is_extended, is_scalar
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
-
-TOO_MANY = "Too many pods"
+from controlplane.kube.well_known import TOO_MANY_PODS
 
 
 class NodeResourcesFit(
@@ -50,7 +49,7 @@ class NodeResourcesFit(
         """Return the status of one node: all shortages, unresolvable if an empty node would have one."""
         reasons, hopeless = [], False
         if len(info.pods) + 1 > info.node.allocatable.get("pods", 0):
-            reasons.append(TOO_MANY)
+            reasons.append(TOO_MANY_PODS)
         for resource, amount in self._asked(pod):
             allocatable = info.node.allocatable.get(resource, 0)
             if amount > allocatable - info.requested[resource]:
@@ -61,7 +60,7 @@ class NodeResourcesFit(
     def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> NodeStatuses:
         """Return the statuses of all nodes; each set of shortages is one status."""
         there, may = snapshot.pod_room.T
-        short = [(there + 1 > may, TOO_MANY)]
+        short = [(there + 1 > may, TOO_MANY_PODS)]
         hopeless = np.zeros(len(snapshot), dtype=np.bool_)
         for resource, amount in state.data[self.name]:
             allocatable = snapshot.allocatable(resource)

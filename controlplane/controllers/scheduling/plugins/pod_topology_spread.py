@@ -28,11 +28,12 @@ from controlplane.controllers.scheduling.plugins.node_affinity import admits
 from controlplane.controllers.scheduling.plugins.spread_constraints import HARD, SOFT, Constraint, constraints_of
 from controlplane.controllers.scheduling.snapshot.columns import LabelColumn
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
-from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, Node, Pod
+from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import untolerated
+from controlplane.kube.well_known import HOSTNAME
 
 MISSING_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from controlplane.controllers.scheduling.framework.args import PodTopologySpreadArgs
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables, selector_of_owners
-from controlplane.controllers.scheduling.snapshot.objects import HOSTNAME, ZONE, Pod
+from controlplane.controllers.scheduling.snapshot.objects import ZONE, Pod
 from controlplane.controllers.scheduling.snapshot.pod_counts import Query, QueryTerm
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import number, section, strings, text
 from controlplane.kube.selectors import LabelSelector, Requirement, label_selector
+from controlplane.kube.well_known import HOSTNAME
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"

@@ -13,6 +13,7 @@ from typing import TypeVar
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import Obj, items, number, section, strings, text
 from controlplane.kube.selectors import NOTHING, InvalidSelector, Labels, LabelSelector, label_selector
+from controlplane.kube.well_known import PREFERRED_AFFINITY, REQUIRED_AFFINITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,6 @@ class PodAffinity:
 
 T = TypeVar("T")
 NONE = PodAffinity()
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_affinity(spec: Obj, namespace: str, where: str) -> PodAffinity:
@@ -94,14 +93,14 @@ def _parsed(
 
 
 def _required(affinity: Obj, namespace: str, where: str) -> tuple[AffinityTerm, ...]:
-    listed = items(affinity, _REQUIRED, where)
-    return tuple(_term(term, namespace, f"{where}.{_REQUIRED}[{at}]") for at, term in enumerate(listed))
+    listed = items(affinity, REQUIRED_AFFINITY, where)
+    return tuple(_term(term, namespace, f"{where}.{REQUIRED_AFFINITY}[{at}]") for at, term in enumerate(listed))
 
 
 def _preferred(affinity: Obj, namespace: str, where: str) -> tuple[Weighted, ...]:
     found = []
-    for at, entry in enumerate(items(affinity, _PREFERRED, where)):
-        inside = f"{where}.{_PREFERRED}[{at}]"
+    for at, entry in enumerate(items(affinity, PREFERRED_AFFINITY, where)):
+        inside = f"{where}.{PREFERRED_AFFINITY}[{at}]"
         term = dict(section(entry, "podAffinityTerm", inside))
         found.append((number(entry, "weight", inside), _term(term, namespace, f"{inside}.podAffinityTerm")))
     return tuple(found)

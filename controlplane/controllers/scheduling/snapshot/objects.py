@@ -30,7 +30,6 @@ from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 from controlplane.kube.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations
 
-HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 NATIVE = ("cpu", "memory", "ephemeral-storage")

@@ -21,8 +21,8 @@ from controlplane.kube.pod_fields import (
 from controlplane.kube.quantities import nanos
 from controlplane.kube.selectors import EVERYTHING, NOTHING, InvalidSelector, LabelSelector, NodeTerm, label_selector
 from controlplane.kube.selectors import node_terms as parse_terms
+from controlplane.kube.well_known import BIND_COMPLETED
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"

@@ -12,13 +12,13 @@ from datetime import datetime
 from controlplane.dst.engine.trace import Trace
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import Json
+from controlplane.kube.workload_status import EXECUTION_TIME_EXCEEDED
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kueue.common import parse_timestamp
 
 TOO_SOON, TOO_LATE = "nobody is stopped before his time", "who runs for too long is stopped"
 _CLOCKS = 32.0  # seconds by which the clocks of the processes are wrong at most, and one more for whole seconds
 PATIENCE = 120.0
-CAUSE = "MaximumExecutionTimeExceeded"
 
 
 @dataclass(slots=True)
@@ -88,4 +88,4 @@ class ExecutionTimeRules:
 
 def _targeted(obj: Json) -> bool:
     found = condition(obj, "DeactivationTarget")
-    return found is not None and found["status"] == "True" and found["reason"] == CAUSE
+    return found is not None and found["status"] == "True" and found["reason"] == EXECUTION_TIME_EXCEEDED

@@ -9,7 +9,6 @@ from __future__ import annotations
 from controlplane.dst.engine.server import Written
 from controlplane.dst.invariants.workloads.ownership import OwnershipRules
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
-from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -21,6 +20,7 @@ from controlplane.kube.kinds import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from controlplane.kube.kueue_names import QUEUE_LABEL
 
 _OF_KUEUE = (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS, RESOURCE_FLAVORS, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
 

@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.podgroups.events import OwnerResolved, RulesAccepted
 from controlplane.controllers.podgroups.membership import OWNER_LABEL
-from controlplane.controllers.podgroups.objects import MIN_MEMBER, REVISION, OwnerReference
+from controlplane.controllers.podgroups.objects import MIN_MEMBER, OwnerReference
 from controlplane.controllers.podgroups.rules import Rules
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
@@ -20,6 +20,7 @@ from controlplane.dst.scenes.local.hosted import group_of, notes_of
 from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.pod_requests import effective
 from controlplane.kube.quantities import nanos
+from controlplane.kube.well_known import REVISION
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.controllers.workload_owners import controller_of

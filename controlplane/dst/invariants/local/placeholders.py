@@ -11,6 +11,7 @@ from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.environment import OwnClusterEnvironment
 from controlplane.dst.scenes.local.hosted import is_placeholder, pinned_by, placeholder_in
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
+from controlplane.kube.well_known import ENDED_PHASES, REQUIRED_AFFINITY
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.controllers.workload_owners import controller_of
@@ -20,10 +21,8 @@ ONE = "one placeholder for a run or a workspace"
 KEPT = "a run keeps its mode"
 NODE = "a run's pods are on one node"
 APART = "isolated runs are on different nodes"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PER_RUN = ("pipelineruns", "isolate-pipelinerun")
 _OVERTAKEN = 1.0  # seconds
-_OVER = ("Succeeded", "Failed")
 
 
 class Placeholders:
@@ -85,7 +84,7 @@ class Placeholders:
             if other.uid == record.uid or not is_placeholder(other.labels):
                 continue
             there = other.obj["spec"].get("nodeName") == node and "deletionTimestamp" not in meta(other.obj)
-            if there and _isolates(record.obj) and other.obj["status"].get("phase") not in _OVER:
+            if there and _isolates(record.obj) and other.obj["status"].get("phase") not in ENDED_PHASES:
                 self._trace.violate(APART, f"{record.name} joins {other.name} on {node}")
 
     # --- the logs ----------------------------------------------------------------------------------------------------
@@ -124,13 +123,13 @@ class Placeholders:
 
 def _isolates(pod: Json) -> bool:
     anti = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
-    return bool(anti.get(_REQUIRED))
+    return bool(anti.get(REQUIRED_AFFINITY))
 
 
 def _follows(pod: Json) -> str:
     """Return the placeholder beside which a pod has to be."""
     near = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
-    for term in near.get(_REQUIRED) or ():
+    for term in near.get(REQUIRED_AFFINITY) or ():
         wanted = (term.get("labelSelector") or {}).get("matchLabels") or {}
         if is_placeholder(wanted):
             return placeholder_in(wanted)

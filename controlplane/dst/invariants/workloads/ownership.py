@@ -10,8 +10,8 @@ from __future__ import annotations
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
-from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.simulation.apiserver.history import Commit
 
 _COPIES = (WORKLOADS, *ADAPTERS)

@@ -18,8 +18,8 @@ from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.objects import execution_policy
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.oddities import odd
-from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import CLUSTER_QUEUES, Kind
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.simulation.apiserver.store import Store
 
 RULE = "the log gives the state"

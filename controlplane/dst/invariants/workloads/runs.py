@@ -21,8 +21,8 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
-from controlplane.job_kinds.base import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.kube.kinds import PODS, Json, Kind, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.log.event import Recorded
 from controlplane.simulation.apiserver.history import Commit, Record

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.job_kinds import INTEGRATIONS
-from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.apiserver.store import Store

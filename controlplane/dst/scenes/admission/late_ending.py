@@ -22,11 +22,12 @@ from controlplane.kube.kinds import (
     WORKLOADS,
     Json,
 )
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.simulation.apiserver.history import Record
-from controlplane.simulation.kueue.common import RESOURCE_IN_USE, holds_quota
+from controlplane.simulation.kueue.common import holds_quota
 
 _QUEUES: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS, RESOURCE_FLAVORS, ADMISSION_CHECKS)
-_OVER: Final = ("Succeeded", "Failed")
 
 
 def left_behind(place: ClusterEnvironment) -> str:
@@ -48,7 +49,7 @@ def _finalized(place: ClusterEnvironment) -> Iterator[str]:
         if is_true(record.obj, "Finished") and RESOURCE_IN_USE in _finalizers(record):
             yield f"Workload {record.name} is finished and has its finalizer"
     for record in place.store.records(PODS) if PODS in place.store.served else ():
-        if (record.obj.get("status") or {}).get("phase") in _OVER and MANAGED in _finalizers(record):
+        if (record.obj.get("status") or {}).get("phase") in ENDED_PHASES and MANAGED in _finalizers(record):
             yield f"Pod {record.name} is over and has its finalizer"
 
 

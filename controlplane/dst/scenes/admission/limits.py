@@ -15,11 +15,11 @@ from controlplane.dst.scenes.workloads import acts
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, job_of
-from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.job_kinds.base import merged
 from controlplane.kube.conditions import condition
 from controlplane.kube.kinds import JOBS, JOBSETS, WORKLOADS, Json
+from controlplane.kube.kueue_names import MAX_EXECUTION, MULTIKUEUE, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.simulation.apiserver.history import Commit
-from controlplane.simulation.kueue.common import MAX_EXEC_TIME, MULTIKUEUE, PRIORITY_CLASS
 
 LIMITED: Final = "limit"
 _PAUSE = 15.0  # seconds after which a user looks at a job that was deactivated
@@ -39,7 +39,7 @@ def _submit(scene: ActorContext, step: Step) -> None:
     kind = JOBSETS if step.value % 2 else JOBS
     job = job_of(kind, step, {})
     labels = {QUEUE_LABEL: queue_of(step.where), PRIORITY_CLASS: priority_of(step.where)}
-    job["metadata"]["labels"] = {**labels, MAX_EXEC_TIME: str(limit_of(step.where))}
+    job["metadata"]["labels"] = {**labels, MAX_EXECUTION: str(limit_of(step.where))}
     job["spec"] = merged(job["spec"], ADAPTERS[kind].delegated(MULTIKUEUE))
     create_job(scene, kind, job)
 

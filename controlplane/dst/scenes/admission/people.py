@@ -16,12 +16,12 @@ from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
-from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.job_kinds.base import merged
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, JOBSETS, LOCAL_QUEUES, PODS, WORKLOADS, Kind
+from controlplane.kube.kueue_names import MULTIKUEUE, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.kube.slices import ELASTIC_JOB
-from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
 from controlplane.simulation.kueue.pods import TOTAL
 
 _STOPS = ("Hold", "HoldAndDrain")

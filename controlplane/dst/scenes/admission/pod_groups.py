@@ -17,12 +17,11 @@ from controlplane.dst.scenes.admission.queues import priority_of, queue_of
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, pod_of, workloads_of
-from controlplane.job_kinds.base import QUEUE_LABEL
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.kinds import PODS, Json
+from controlplane.kube.kueue_names import PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.controllers.jobs import DURATION, OUTCOME
-from controlplane.simulation.kueue.common import PRIORITY_CLASS
 from controlplane.simulation.kueue.pods import TOTAL
 
 _FAST, _SERVING = "kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving"

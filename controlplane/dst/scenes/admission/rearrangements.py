@@ -15,7 +15,7 @@ from controlplane.dst.scenes.admission.queues import COHORT, FLAVOR, OTHER_CHECK
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.people import create_job, job_of
-from controlplane.job_kinds.base import QUEUE_LABEL, merged
+from controlplane.job_kinds.base import merged
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -25,8 +25,8 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.kube.requests import merge_diff
-from controlplane.simulation.kueue.common import MULTIKUEUE, PRIORITY_CLASS
 
 SPOT: Final = "spot"
 FLAVORS: Final = "flavors:"

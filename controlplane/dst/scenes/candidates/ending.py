@@ -22,12 +22,11 @@ from controlplane.dst.scenes.candidates.acts import group_of
 from controlplane.dst.scenes.candidates.changes import unlike
 from controlplane.dst.scenes.candidates.environment import CAMPUS, NAMESPACE, CandidateEnvironment
 from controlplane.kube.kinds import POD_GROUPS, PODS, SECRETS, SERVICES, Json, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.runtime.controller import Controller
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import CONFIG_MAPS
-
-_OVER = ("Succeeded", "Failed")
 
 
 def unfinished(
@@ -97,7 +96,9 @@ def _one(
         return "" if shown else f"{name} cannot run, and does not say so"
     if away and not running and finds_no_place_apart(pod):
         return ""  # it runs when those that are away are back
-    return _over(name, pod, placing, running) if pod["status"].get("phase") in _OVER else _runs(name, pod, running)
+    return (
+        _over(name, pod, placing, running) if pod["status"].get("phase") in ENDED_PHASES else _runs(name, pod, running)
+    )
 
 
 def finds_no_place_apart(pod: Json) -> bool:

@@ -17,8 +17,7 @@ from controlplane.dst.scenes.candidates.acts import group_of
 from controlplane.dst.scenes.candidates.ending import finds_no_place_apart, runs_of, scheduled, stream_of
 from controlplane.dst.scenes.candidates.environment import NEAR, CandidateEnvironment
 from controlplane.kube.kinds import PODS, Json
-
-_OVER = ("Succeeded", "Failed")
+from controlplane.kube.well_known import ENDED_PHASES
 
 
 def impose(environment: CandidateEnvironment) -> None:
@@ -43,7 +42,7 @@ def waiting(environment: CandidateEnvironment, placing: SourceController, wanted
     gangs = {group_of(name) for name in held if group_of(name)}
     for record in environment.management.store.records(PODS):
         name, pod = record.name, record.obj
-        if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in _OVER:
+        if name not in wanted or name in held or group_of(name) in gangs or pod["status"].get("phase") in ENDED_PHASES:
             continue
         runs = [target for target, _ in runs_of(environment, name) if target not in environment.idle]
         if not _is_served(name, pod, len(runs)):

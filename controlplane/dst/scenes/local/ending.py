@@ -25,12 +25,12 @@ from controlplane.dst.scenes.local.hosted import (
 )
 from controlplane.dst.scenes.local.manifests import GANGS
 from controlplane.kube.kinds import PIPELINE_RUNS, PODS, Json, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.runtime.writes import WriteFailure
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
-_OVER = ("Succeeded", "Failed")
 SOON = timedelta(minutes=5)
 """More than is waited for something to happen once everything is settled."""
 
@@ -135,7 +135,7 @@ def _pods(environment: OwnClusterEnvironment, stranded: Collection[str]) -> str:
     for pod in pods:
         if "deletionTimestamp" in meta(pod):
             return f"pod {meta(pod)['name']} is still going"
-        if (pod.get("status") or {}).get("phase") in _OVER or run_in(labels_of(pod)) in names:
+        if (pod.get("status") or {}).get("phase") in ENDED_PHASES or run_in(labels_of(pod)) in names:
             continue
         if wrong := _runs_or_waits(pod, pods, groups):
             return wrong

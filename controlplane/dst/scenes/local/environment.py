@@ -17,6 +17,7 @@ from controlplane.dst.scenes.local.hosted import FLAG, RULES, RULES_KEY
 from controlplane.dst.scenes.local.processes import CONTROLLERS, SCHEDULER
 from controlplane.dst.scenes.workloads.environment import Driver
 from controlplane.kube.kinds import JOBS, NAMESPACES, NODES, PERSISTENT_VOLUMES, PIPELINE_RUNS, PODS, Json, Kind
+from controlplane.kube.well_known import HOSTNAME
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.store import Store
@@ -31,7 +32,6 @@ from controlplane.simulation.kinds.base import CONFIG_MAPS
 from controlplane.simulation.seeding import ensure
 
 NAMESPACE = "default"
-HOST = "kubernetes.io/hostname"
 PLACE = "cluster"
 MEMORY = "64Gi"
 BIG = (
@@ -118,7 +118,7 @@ class OwnClusterEnvironment:
         """Add a node, ready for pods."""
         ready = [{"type": "Ready", "status": "True"}]
         room = {"cpu": str(cpu), "memory": MEMORY, "pods": "110"}
-        self.store.create(NODES, {"metadata": {"name": name, "labels": {HOST: name}}, "spec": {}})
+        self.store.create(NODES, {"metadata": {"name": name, "labels": {HOSTNAME: name}}, "spec": {}})
         status = {"conditions": ready, "allocatable": room, "capacity": room}
         self.store.patch(NODES, "", name, {"status": status}, subresource="status")
 

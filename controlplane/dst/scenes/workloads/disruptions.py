@@ -19,7 +19,6 @@ from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.gated import define_urgent
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, GATED
 from controlplane.dst.scenes.workloads.people import list_clusters, workloads_of
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -33,8 +32,8 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PRIORITY_CLASS
 from controlplane.simulation.apiserver.history import Commit, Record
-from controlplane.simulation.kueue.common import PRIORITY_CLASS
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, MANAGEMENT, secret_name
 
@@ -138,7 +137,7 @@ def _right_checks(scene: ActorContext) -> None:
     try:
         store.patch(ADMISSION_CHECKS, "", CHECK, {"spec": {"parameters": parameters}})
     except ApiError:
-        _have(scene, ADMISSION_CHECKS, CHECK, {"controllerName": MANAGED_BY, "parameters": parameters})
+        _have(scene, ADMISSION_CHECKS, CHECK, {"controllerName": MULTIKUEUE, "parameters": parameters})
     ensure(store, MULTIKUEUE_CONFIGS, CHECK, spec={"clusters": sorted(scene.environment.workers)})
     for place in scene.environment.workers.values():
         with suppress(ApiError):

@@ -14,9 +14,9 @@ from controlplane.dst.engine.steps import UNFIT
 from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment, place_of
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, served_in
 from controlplane.dst.scenes.workloads.oddities import odd, planted
-from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import WORKLOADS, Kind
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.store import Store
 

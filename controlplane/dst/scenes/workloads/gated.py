@@ -24,10 +24,10 @@ from controlplane.dst.scenes.workloads.people import create_job, is_of, job_of, 
 from controlplane.dst.scenes.workloads.processes import BUILTIN, GATES, KIND, WEBHOOK
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.kinds import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, Json, Kind
+from controlplane.kube.kueue_names import PRIORITY_CLASS
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.apiserver.store import Store
 from controlplane.simulation.kinds.base import served
-from controlplane.simulation.kueue.common import PRIORITY_CLASS
 from controlplane.simulation.kueue.manager import KueueManager
 from controlplane.simulation.kueue.pods import TOTAL
 from controlplane.simulation.kueue.sets import SETS

@@ -19,7 +19,6 @@ from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.environment import ClusterEnvironment
 from controlplane.dst.scenes.workloads.people import list_clusters
 from controlplane.job_kinds import INTEGRATIONS
-from controlplane.job_kinds.base import MANAGED_BY, ORIGIN_LABEL, PREBUILT
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     JOBS,
@@ -30,6 +29,7 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PREBUILT
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.world import CHECK, MANAGEMENT
 
@@ -167,8 +167,8 @@ _MADE: Final[dict[bool, Sequence[tuple[Kind, Json]]]] = {
         _body(MULTIKUEUE_CLUSTERS, HUGE, spec={"clusterSource": "east"}),
         _body(MULTIKUEUE_CLUSTERS, HUGE, spec={"clusterSource": {"kubeConfig": {"location": HUGE}}}),
         _body(MULTIKUEUE_CONFIGS, ODD, spec={"clusters": {"w1": True}}),
-        _body(ADMISSION_CHECKS, HUGE, spec={"controllerName": MANAGED_BY, "parameters": {"name": 7}}),
-        _body(JOBS, ODD, spec={"managedBy": MANAGED_BY, "suspend": True, "template": _TEMPLATE}),
+        _body(ADMISSION_CHECKS, HUGE, spec={"controllerName": MULTIKUEUE, "parameters": {"name": 7}}),
+        _body(JOBS, ODD, spec={"managedBy": MULTIKUEUE, "suspend": True, "template": _TEMPLATE}),
         _body(WORKLOADS, HUGE, spec={"queueName": "user-queue", "podSets": [_POD_SET]}),
         _body(WORKLOADS, ODD, spec=_WORKLOAD),
     ],
@@ -193,7 +193,7 @@ _ABYSS: Final = "abyss"  # the name of what cannot be read
 _UNREADABLE: Final[dict[bool, Sequence[tuple[Kind, Json]]]] = {
     True: [
         _body(MULTIKUEUE_CONFIGS, _ABYSS, spec={"clusters": ["w1"], "odd": _deep(150)}),
-        _body(ADMISSION_CHECKS, _ABYSS, spec={"controllerName": MANAGED_BY, "odd": "\0"}),
+        _body(ADMISSION_CHECKS, _ABYSS, spec={"controllerName": MULTIKUEUE, "odd": "\0"}),
     ],
     False: [
         _body(WORKLOADS, _ABYSS, labels=_ORIGIN, spec={**_WORKLOAD, "priorityClassRef": None, "odd": _deep(150)}),

@@ -20,7 +20,7 @@ from controlplane.dst.scenes.workloads.environment import ClusterEnvironment, se
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD, spec_of
 from controlplane.dst.scenes.workloads.processes import ZONE
-from controlplane.job_kinds.base import ORIGIN_LABEL, QUEUE_LABEL, merged
+from controlplane.job_kinds.base import merged
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
@@ -33,10 +33,10 @@ from controlplane.kube.kinds import (
     Json,
     Kind,
 )
+from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.jobs import DURATION
-from controlplane.simulation.kueue.common import MULTIKUEUE
 from controlplane.simulation.seeding import ensure
 from controlplane.simulation.world import CHECK, secret_name
 

@@ -56,8 +56,8 @@ from controlplane.dst.scenes.workloads.processes import (
     settings_of,
     types_of,
 )
-from controlplane.job_kinds.base import ORIGIN_LABEL
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
+from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.log.codec import Codec
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.simulation.apiserver.history import Commit
@@ -396,5 +396,5 @@ class WorkloadRun(SceneRun):
 
 
 def of_others(stream: str) -> bool:
-    """Whether a stream is of a controller that sees objects for itself: of quota automation, admission, job framework."""
+    """Whether a stream is of a controller that sees objects for itself: quota, admission, the job framework."""
     return stream.startswith(_OTHERS)
