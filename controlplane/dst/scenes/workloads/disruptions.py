@@ -11,14 +11,13 @@ from contextlib import suppress
 from typing import Final
 
 from controlplane.clusters.protocol import ApiError
-from controlplane.controllers.multikueue.scoring import CLUSTER_SELECTOR
 from controlplane.dst.engine.network import Storm
 from controlplane.dst.engine.steps import Step
 from controlplane.dst.scenes import faults
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.gated import define_urgent
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, GATED
-from controlplane.dst.scenes.workloads.people import list_clusters, workloads_of
+from controlplane.dst.scenes.workloads.people import is_bound, list_clusters, workloads_of
 from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -211,22 +210,13 @@ def _give_way(scene: ActorContext) -> None:
     beside that one, and nobody else would ever end the wait."""
     for record in scene.environment.management.store.records(WORKLOADS):
         owners = {owner["name"] for owner in record.obj["metadata"].get("ownerReferences") or ()}
-        if is_true(record.obj, "Finished") or not any(_is_bound(scene, owner) for owner in owners):
+        if is_true(record.obj, "Finished") or not any(is_bound(scene, owner) for owner in owners):
             continue
         for place in scene.environment.workers.values():
             for there in [one for one in place.store.records(WORKLOADS) if one.uid in scene.planted]:
                 if (there.namespace, there.name) == (record.namespace, record.name):
                     del scene.planted[there.uid]
                     place.store.delete(WORKLOADS, there.namespace, there.name)
-
-
-def _is_bound(scene: ActorContext, job: str) -> bool:
-    """Whether a user says which clusters his job may go to."""
-    try:
-        record = scene.environment.management.store.record(scene.submitted[job], "default", job)
-    except (ApiError, KeyError):
-        return False
-    return CLUSTER_SELECTOR in (record.obj["metadata"].get("annotations") or {})
 
 
 def _reclass(scene: ActorContext, step: Step) -> None:
