@@ -9,7 +9,6 @@ from datetime import timedelta
 from controlplane.audit.explain import ANSWERS
 from controlplane.audit.no_workload import without_workload
 from controlplane.audit.words import type_of
-from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.runtime.explanation import WORDS
 from tests.audit.explained import CASES
@@ -53,16 +52,7 @@ def test_a_last_status_that_cannot_be_written_is_told_of_what_has_finished() -> 
     life = fresh(Script(*WORKERS)).runs("b", *WORKERS)
     life.remote_job("b", status="22", finished=True).clone("b", {"Finished": ("Succeeded", "done")})
     for failures in (1, 2, 3):
-        refused = EffectFailed(
-            target="@management/Job",
-            action="StatusRelayDecided",
-            code=403,
-            error="Forbidden",
-            message="jobs.batch is forbidden",
-            failures=failures,
-            retry_at=life.script.now,
-        )
-        life.decide().put(refused)
+        life.decide().refused("@management/Job", "StatusRelayDecided", 403, "jobs.batch is forbidden", failures)
     life.decide().seen({"Finished": ("Succeeded", "done")}).decide()
     told = ask(life)
     assert told.sentence == (

@@ -9,8 +9,7 @@ from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.ended import forbidden, refused, relay_end
-from controlplane.controllers.multikueue.events import StatusRelayDecided
-from controlplane.controllers.multikueue.members import final_statuses
+from controlplane.controllers.multikueue.members import final_statuses, tell
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
@@ -73,7 +72,8 @@ def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str, 
         if pass_.now < until:
             pass_.wake_at(until)
         else:
-            _ended_as(pass_, local, member, cluster, known.finished.reason)
+            outcome = known.finished.reason
+            tell(pass_, cluster, local, local.status, WorkloadReason.FINAL_STATUS, member=member, outcome=outcome)
     return waiting
 
 
@@ -82,20 +82,6 @@ def _without_an_end(pass_: WorkloadPass, job: JobObserved, known: Remote) -> lis
     copies = {*known.members, *([known.job.name] if known.job is not None else [])}
     pods = [one for one in (job, *pass_.context.members) if one.kind == PODS.name]
     return [one for one in pods if not one.finished and not one.deleting and one.name not in copies]
-
-
-def _ended_as(pass_: WorkloadPass, local: JobObserved, member: str, cluster: str, outcome: str) -> None:
-    pass_.write(
-        StatusRelayDecided(
-            kind=local.kind,
-            resource_version=local.resource_version,
-            source=cluster,
-            status=local.status,
-            member=member,
-            outcome=outcome,
-            reason=WorkloadReason.FINAL_STATUS,
-        )
-    )
 
 
 def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:

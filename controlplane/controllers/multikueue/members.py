@@ -103,13 +103,30 @@ def _pairs(pass_: WorkloadPass, cluster: str) -> list[tuple[JobObserved, RemoteJ
 
 
 def _relay(pass_: WorkloadPass, cluster: str, local: JobObserved, remote: RemoteJobObserved) -> None:
+    reason = WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED
+    tell(pass_, cluster, local, remote.status, reason, member=local.name)
+
+
+def tell(
+    pass_: WorkloadPass,
+    cluster: str,
+    local: JobObserved,
+    status: str,
+    reason: WorkloadReason,
+    *,
+    member: str,
+    outcome: str = "",
+) -> None:
+    """Write a status to a pod: that of its copy on a cluster, or its own with the `outcome` of its Workload. The first pod of
+    a group is no `member`."""
     pass_.write(
         StatusRelayDecided(
             kind=local.kind,
             resource_version=local.resource_version,
             source=cluster,
-            status=remote.status,
-            member=local.name,
-            reason=WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED,
+            status=status,
+            member=member,
+            outcome=outcome,
+            reason=reason,
         )
     )
