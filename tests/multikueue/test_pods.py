@@ -310,3 +310,17 @@ def test_a_pod_that_becomes_the_job_of_its_group_while_its_copy_is_made_is_made_
     scene.workload({"QuotaReserved": True, "Admitted": True}, **scene.owned("p-2", "p-1"))
     scene.copy("a", "p-2")
     assert [one for one in scene.state.effects if one.endswith("p-2")] == []
+
+
+@pytest.mark.parametrize("name", ["p-0", "p-1"])
+def test_a_pod_that_was_put_back_to_before_it_failed_is_shown_that_again(name: str) -> None:
+    """Its group goes on, with another pod in its place, so its Workload does not finish and says nothing of it."""
+    scene = Pods("a").running()
+    scene.copy("a", name, status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["StatusRelay"]
+    scene.pod(name, status=TWO, finished=True, inactive=True)
+    assert scene.tick(seconds=2).names() == []
+    scene.pod(name, status=ONE, finished=False, inactive=False)
+    assert scene.names() == ["StatusRelay"]
+    scene.pod(name, status=TWO, finished=True, inactive=True)
+    assert scene.tick(seconds=2).names() == []

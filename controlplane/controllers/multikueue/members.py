@@ -55,19 +55,24 @@ def name_taken(pass_: WorkloadPass, cluster: str) -> str:
     return ""
 
 
+def end_is_forgotten(local: JobObserved, remote: RemoteJobObserved) -> bool:
+    """Whether the end that was written to a job is not in it any more: the management cluster went back to before."""
+    return remote.finished and not local.finished
+
+
 def relay_members(pass_: WorkloadPass, cluster: str) -> None:
-    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended."""
+    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended; an end again that a pod
+    does not show any more, since the management cluster went back to before."""
     for local, remote in _pairs(pass_, cluster):
         last = pass_.state.relayed_members.get(local.name)
+        known = last is not None and remote.status == last.status
         # One that its worker takes away fails, and its user's has not.
-        if (
-            local.deleting
-            or remote.deleting
-            or remote.status in (local.status, last.status if last is not None else "")
-        ):
+        if local.deleting or remote.deleting or remote.status == local.status:
+            continue
+        if known and not end_is_forgotten(local, remote):
             continue
         due = last.at + pass_.context.policy.status_interval if last is not None else pass_.now
-        if pass_.now < due and not remote.finished:
+        if pass_.now < due and (known or not remote.finished):
             pass_.wake_at(due)
             continue
         _relay(pass_, cluster, local, remote)
