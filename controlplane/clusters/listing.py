@@ -38,8 +38,10 @@ class Listing:
                 continue
             uid, place = identity(change.object)
             others = [other for other in self._uids_at.get((place.namespace, place.name), ()) if other != uid]
+            # They ended before this one began. An end that is told again must not be newer than it: the log may have both.
+            ended = place.resource_version or version
             deltas += [
-                vanished(self._kind, other, self._known[other], version) for other in others if other in self._known
+                vanished(self._kind, other, self._known[other], ended) for other in others if other in self._known
             ]
             self._seen.add(uid)
             self.count += 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import orjson
@@ -25,16 +25,18 @@ from controlplane.clusters.exec_credentials import ExecCredentials, ExecFailed, 
 from controlplane.clusters.expiry import certificate_expiry
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError
 from controlplane.clusters.lines import LineSplitter, LineTooLong
-from controlplane.clusters.protocol import Unreachable, UnreadableResponse
+from controlplane.clusters.protocol import ApiError, Unreachable, UnreadableResponse
 from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
 from controlplane.clusters.responses import api_error, decoded, scrubbed
 from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.tunnel import Headers, Stream, open_tunnel
 from controlplane.clusters.validation import version_of
-from controlplane.kube.kinds import APPLY_PATCH, JSON_TYPE, Json, Kind, Request
+from controlplane.kube.kinds import APPLY_PATCH, JSON_TYPE, Json, Kind, Request, is_path_part
 
 _READ_BUFFER = 1 << 21
+# Of what a path may hold all but what ends it (RFC 3986).
+_UNQUOTED = "/:@!$&'()*+,;="
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,18 @@ class Transport(ApiServer):
         return f"Transport({self.name!r}, {self._config.server!r})"
 
     async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
-        """Return one object."""
+        """Return one object; 404 for what cannot be a name."""
+        _check_place(kind.name, namespace, name)
         return await self._json("GET", kind.path(namespace, name), timeout=timeout)
 
     async def resources(self, api_version: str) -> Json:
         """Return the APIResourceList of a group and version; 404 if it is not served."""
+        _check_place("API version", *api_version.split("/", 1))
         return await self._json("GET", f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
 
     async def write(self, request: Request) -> Json:
-        """Send one write and return the answer."""
+        """Send one write and return the answer; 404 for what cannot be a name."""
+        _check_place(request.ref.kind.name, request.ref.namespace, request.ref.name)
         ref, query = request.ref, _present(fieldManager=request.field_manager)
         path = ref.kind.path(ref.namespace, ref.name, request.subresource)
         if request.verb == "delete":
@@ -219,7 +224,7 @@ class Transport(ApiServer):
         try:
             async with self._opened().request(
                 method,
-                self._config.server + path,
+                self._config.server + quote(path, safe=_UNQUOTED),
                 params=query,
                 data=data,
                 headers=headers | _present(Authorization=authorization),
@@ -304,6 +309,13 @@ def _why(error: Exception) -> str:
             " be that of this API server, and its address, or tls-server-name, a name in the certificate"
         )
     return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _check_place(what: str, *parts: str) -> None:
+    """Raise 404 for what no object can be called: names come from owner references too, which may hold any text."""
+    wrong = next((part for part in parts if part and not is_path_part(part)), None)
+    if wrong is not None:
+        raise ApiError(404, "NotFound", f"{what}: {wrong[:60]!a} is no name", name=parts[-1])
 
 
 def _present(**values: Any) -> dict[str, str]:

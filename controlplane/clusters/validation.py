@@ -12,12 +12,11 @@ from typing import Any
 
 import orjson
 
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import Json, is_path_part
 
 DEEPEST = 100  # levels; the deepest schemas of Kubernetes have about thirty
 LARGEST = 16 << 20  # bytes of one object: etcd stores a tenth of it
 _LONGEST_VERSION = 64
-_LONGEST_NAME = 253  # Kubernetes' own, of names and UIDs alike (apimachinery, pkg/api/validation/path)
 _MOST_NOTES = 1 << 18  # bytes of all annotations, Kubernetes' own (apimachinery, pkg/api/validation/objectmeta.go)
 
 
@@ -31,19 +30,9 @@ def place_problem(metadata: Any) -> str:
             continue
         if not isinstance(found, str) or (not found and field != "namespace"):
             return f"an object without {field}" if not found else f"an object whose {field} is no text"
-        if not _is_path_part(found):
+        if not is_path_part(found):
             return f"an object whose {field} is no part of a path"
     return ""
-
-
-def _is_path_part(text: str) -> bool:
-    return (
-        len(text) <= _LONGEST_NAME
-        and "/" not in text
-        and "%" not in text
-        and text.isprintable()
-        and text not in (".", "..")
-    )
 
 
 def version_of(metadata: Any) -> str:

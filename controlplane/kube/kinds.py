@@ -19,6 +19,15 @@ Json = dict[str, Any]
 Verb = Literal["create", "patch", "delete"]
 
 
+_LONGEST_NAME = 253  # Kubernetes' own, of names and UIDs alike (apimachinery, pkg/api/validation/path)
+
+
+def is_path_part(text: str) -> bool:
+    """Whether a text may be a name, namespace or UID: one part of a path, which leads nowhere else."""
+    usual = "/" not in text and "%" not in text and text not in (".", "..")
+    return usual and len(text) <= _LONGEST_NAME and text.isprintable()
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A resource as an API server serves it; `group` is empty for the core group.

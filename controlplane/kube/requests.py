@@ -14,7 +14,7 @@ import msgspec
 
 from controlplane.kube.kinds import EVENTS, Json, ObjectRef, Request, event_name
 
-_NOTE_LIMIT, _INSTANCE_LIMIT = 1024, 128  # the API server's own
+_NOTE_LIMIT, _INSTANCE_LIMIT = 1024, 128  # bytes; the API server's own
 
 
 class Obsolete(Exception):  # noqa: N818
@@ -59,7 +59,7 @@ def event_about(
         "type": kind,
         "reason": reason,
         "action": action or reason,
-        "note": note if len(note) <= _NOTE_LIMIT else f"{note[: _NOTE_LIMIT - 4]} ...",
+        "note": truncated(note, _NOTE_LIMIT),
         "reportingController": controller,
         "reportingInstance": identity[:_INSTANCE_LIMIT],
         "regarding": {
@@ -71,6 +71,12 @@ def event_about(
         },
     }
     return Request("create", ObjectRef(EVENTS, namespace, name), body)
+
+
+def truncated(message: str, limit: int) -> str:
+    """Return a message that fits into so many bytes, as Kueue cuts it: an API server refuses one that is longer."""
+    encoded = message.encode()
+    return message if len(encoded) <= limit else f"{encoded[: limit - 4].decode(errors='ignore')} ..."
 
 
 def merge_diff(current: Json, wanted: Json) -> Json:

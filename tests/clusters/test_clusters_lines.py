@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controlplane.clusters.deltas import Bookmark, KnownObject, Poison, WatchFailure, of_item, of_line, vanished
 from controlplane.clusters.lines import LineSplitter, LineTooLong
-from controlplane.clusters.listing import Listing, remember
+from controlplane.clusters.listing import Listing, remember, suspect
 from controlplane.clusters.protocol import Change
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.clusters.miniapi import line, obj
@@ -162,6 +162,26 @@ def test_a_listing_turns_what_was_known_into_what_is_there(
             if isinstance(d, Change) and d.object["metadata"]["name"] == name
         ]
         assert order[-1] == ("listed", name + uid)
+
+
+@pytest.mark.parametrize("changed", [5, 11])
+def test_an_end_that_is_told_again_is_no_newer_than_what_took_its_place(changed: int) -> None:
+    """The log may have both, and takes no version of an object twice: the end alone would be news, and the last word on the
+    name.
+    """
+    known = {"old": KnownObject("ns", "a", "1")}
+    taken: dict[str, int] = {}
+    named: dict[str, str] = {}
+    for version, at in (("9", 5), ("12", changed)):
+        deltas = Listing(WORKLOADS, known).page([obj("a", at, "new")], version)
+        suspect(known, deltas)  # the connection broke while the log took it
+        for delta in deltas:
+            assert isinstance(delta, Change)
+            uid, mark = delta.object["metadata"]["uid"], int(delta.resource_version)
+            if mark > taken.get(uid, 0):
+                taken[uid] = mark
+                named["a"] = "" if delta.op == "gone" else uid
+    assert named == {"a": "new"}
 
 
 def test_nothing_is_gone_by_a_list_that_could_not_be_read_whole() -> None:

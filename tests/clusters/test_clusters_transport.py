@@ -71,6 +71,35 @@ async def test_verbs_on_the_wire(api: MiniApi, transport: Transport) -> None:
     assert create.headers["Authorization"] == f"Bearer {TOKEN}"
 
 
+NO_NAMES = ["../secrets/token", "a/b", "..", ".", "%2e%2e", "a%2fb", "a\nb", "x" * 254]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+async def test_what_cannot_be_a_name_leads_nowhere_else(api: MiniApi, transport: Transport, name: str) -> None:
+    """Tenants write names into owner references and into what their runs refer to: an object of such a name is not there."""
+    for place in (("ns", name), (name, "a")):
+        with pytest.raises(ApiError) as refused:
+            await transport.get(JOBS, *place)
+        assert (refused.value.status, refused.value.reason, refused.value.name) == (404, "NotFound", place[1])
+        for verb in ("patch", "delete"):
+            with pytest.raises(ApiError) as refused:
+                await transport.write(Request(verb, ObjectRef(JOBS, *place), {}, uid="u"))
+            assert refused.value.status == 404
+    for version in (f"apps/{name}", f"{name}/v1", "a/b/v1"):
+        with pytest.raises(ApiError) as refused:
+            await transport.resources(version)
+        assert refused.value.status == 404
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("name", ["a?watch=true", "a#b", "a b", "system:a@b", "ü"])
+async def test_a_name_stays_a_name(api: MiniApi, transport: Transport, name: str) -> None:
+    api.next_answers = [web.json_response({})]
+    await transport.get(JOBS, "ns", name)
+    (seen,) = api.requests
+    assert (seen.path, seen.query) == (f"/apis/batch/v1/namespaces/ns/jobs/{name}", {})
+
+
 async def test_list_pages(api: MiniApi, transport: Transport) -> None:
     api.objects["jobs"] = [obj(name, 3) for name in "abc"]
     page = await transport.list(ListQuery(JOBS, label_selector="a=b", field_selector="c=d", limit=2))

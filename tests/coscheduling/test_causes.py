@@ -141,6 +141,23 @@ def refusing(mode: str, kind: str, failure: WriteRefusal) -> Story:
     return story.cause(events.CoschedulingFailed)
 
 
+def possible_after_all() -> Story:
+    """A claim that was refused is made, of which the run says that it cannot be."""
+    story = refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")).settled()
+    return story.later(minutes=10).cause(ClaimObserved)
+
+
+def taken() -> Story:
+    """A placeholder of the run's name is there, which is nobody's."""
+    story = Story().run()
+    story.passes(1)
+    left = stateful_set(SINGLE)
+    left["spec"]["template"]["metadata"] = {"labels": left["metadata"]["labels"]}
+    del left["metadata"]["ownerReferences"]
+    story.put(left)
+    return story.cause()
+
+
 def recreated() -> Story:
     """Another run of the same name is there."""
     story = started()
@@ -241,7 +258,14 @@ TABLE: list[tuple[type[Event], str, Callable[[], Story]]] = [
         R.BAD_INPUT,
         lambda: refusing("workspaces", "PersistentVolumeClaim", WriteRefusal(422, "Invalid", "too small")),
     ),
+    (events.RunRefused, R.BAD_INPUT, taken),
+    (
+        events.RefusalWithdrawn,
+        R.NOTHING_IN_THE_WAY,
+        lambda: without(taken().settled(), "StatefulSet").cause(PlaceholderDeleted),
+    ),
     (events.RunRefused, R.VOLUMES_APART, apart),
+    (events.RefusalWithdrawn, R.NOTHING_IN_THE_WAY, possible_after_all),
     (events.UnfitTaskTold, R.TASK_NEVER_FITS, unfit),
     (events.TaskEndDecided, R.TASK_NEVER_FITS, unfit),
     (events.PlaceholderEvicted, R.TASK_EXCLUDED, lambda: unfit("16")),

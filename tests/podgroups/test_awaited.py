@@ -15,7 +15,7 @@ from tests.support.rows import each
 ROOM = "for what they ask for together (cpu 1)"
 
 
-class _Log:
+class ReadLog:
     """The log of a stage, for reading."""
 
     def __init__(self, log: list[Recorded]) -> None:
@@ -31,7 +31,7 @@ class _Log:
 
 
 def why(scene: Stage, name: str = GROUP) -> Explanation:
-    found = STORIES.history(_Log(scene.log), "podgroup", NS, name)
+    found = STORIES.history(ReadLog(scene.log), "podgroup", NS, name)
     assert found is not None
     return STORIES.explain["podgroup"](found)
 

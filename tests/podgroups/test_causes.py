@@ -225,7 +225,7 @@ def shared() -> Story:
     story.put(manifest(job))
     story.put(pod_manifest(job, "q1", cpu="700m"))
     story.settled(minutes=1).room(cpu=10**9)
-    return gone(story.settled(minutes=1), "q1").settled().cause(events.GroupStatusDecided)
+    return gone(story.settled(minutes=1), "q1").awaits(events.GroupStatusDecided)
 
 
 def ruled(story: Story, document: str) -> Story:

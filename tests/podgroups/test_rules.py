@@ -123,6 +123,16 @@ def test_both_lists_are_refused(other: object) -> None:
     assert "podgroup-level-rules and podgroupLevel: are both there" in complaint
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["podgroup-level-rule", "podgroup-levels", "podGroupLevelRules", "podgroup_level_rules", "PodGroup level rules"],
+)
+def test_a_misspelt_list_is_no_document_without_rules(key: str) -> None:
+    """Without rules every pod's own owner has its group, and keeps it."""
+    (complaint,) = refusal({key: [DEPLOYMENT], "networkTopologyDiscovery": []})
+    assert complaint == f"the document: {key}: is no key of it; write podgroup-level-rules"
+
+
 @pytest.mark.parametrize("document", [[DEPLOYMENT], "rules", 5, {"podgroup-level-rules": {"a": 1}}])
 def test_what_is_no_list_of_entries(document: object) -> None:
     assert len(refusal(document)) == 1

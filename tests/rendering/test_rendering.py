@@ -18,6 +18,12 @@ def test_a_long_note_is_cut_as_kueue_cuts_it() -> None:
     note = event_about(ref, "u", "Normal", "R", "x" * 5000, "1", "me", START).body["note"]
     assert len(note) == 1024
     assert note.endswith("x ...")
+    for text in ("ü" * 600, "日" * 400, "x" + "日" * 400, "🎉" * 300):  # the API server counts bytes
+        note = event_about(ref, "u", "Normal", "R", text, "1", "me", START).body["note"]
+        assert 1017 <= len(note.encode()) <= 1024
+        assert note.endswith(" ...")
+        assert text.startswith(note.removesuffix(" ..."))
+    assert event_about(ref, "u", "Normal", "R", "ü" * 512, "1", "me", START).body["note"] == "ü" * 512
 
 
 # --- merge patches ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controlplane.controllers.coscheduling import events
-from controlplane.controllers.coscheduling.decide import CLAIM_FAILED
+from controlplane.controllers.coscheduling.decide import CLAIM_FAILED, wanted_placeholders
 from controlplane.controllers.coscheduling.names import pod_name
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState
@@ -20,6 +20,7 @@ R = CoschedulingReason
 _OURS = ("{run}.managed", "current", "view")
 _BEGINS = ("{run}.there", "{run}.waits", "{run}.done", "{run}.leaving", "{left}", "{parent}", *_OURS)
 _PINNED = (*_BEGINS, "flags")
+_SAID = ("{run}.said", "{target}.trouble")
 _GOES_ON = ("{run}.pinned", "{run}.problems", "{run}.waits", "{target}.trouble", *_OURS)
 _CLEANED = ("{run}.over", "{target}.trouble", "view")
 _CLAIM_GOES = ("{run}.placeholders", "claim/{name}.there", *_CLEANED)
@@ -34,9 +35,12 @@ CAUSES: Table = {
     },
     events.AttemptFenced: {R.RECREATED: ("{run}.pinned", "current", "view")},
     events.RunRefused: {
-        R.SEVERAL_CLAIMS: _GOES_ON,
-        R.BAD_INPUT: (*_GOES_ON, "{failed}.trouble"),
-        R.VOLUMES_APART: (*_GOES_ON, "volumes"),
+        R.SEVERAL_CLAIMS: (*_GOES_ON, *_SAID),
+        R.BAD_INPUT: (*_GOES_ON, *_SAID, "{failed}.trouble", "{wanted}.there"),
+        R.VOLUMES_APART: (*_GOES_ON, *_SAID, "volumes"),
+    },
+    events.RefusalWithdrawn: {
+        R.NOTHING_IN_THE_WAY: (*_GOES_ON, "{run}.shows", "{claims}.there", "{wanted}.there", "volumes")
     },
     events.ClaimCreationDecided: {R.CLAIM_FROM_TEMPLATE: ("claim/{name}.there", *_GOES_ON)},
     events.PlaceholderCreationDecided: dict.fromkeys(
@@ -47,7 +51,7 @@ CAUSES: Table = {
         R.TASK_EXCLUDED: ("tasks/{placeholder}.pods", "beside.pods", "nodes", "volumes", *_MOVED),
         R.POD_LIMIT: ("tasks/{placeholder}.pods", "beside.pods", *_MOVED),
     },
-    events.UnfitTaskTold: {R.TASK_NEVER_FITS: _NEVER},
+    events.UnfitTaskTold: {R.TASK_NEVER_FITS: (*_NEVER, *_SAID)},
     events.TaskEndDecided: {R.TASK_NEVER_FITS: _NEVER},
     events.PlaceholderRemovalDecided: {R.ATTEMPT_OVER: ("placeholder/{name}.there", "beside.over", *_CLEANED)},
     events.ClaimRemovalDecided: dict.fromkeys((R.TEMPLATE_CLAIM, R.AUTO_CLEANUP), _CLAIM_GOES),
@@ -80,23 +84,37 @@ def cause(decision: events.CoschedulingDecision, state: RunState, positions: Fac
 
 def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
     """Return what the words in the table stand for. `left` is what is there of a run that is over before it began
-    here, `failed` the claims that an API server refused, where that is why a run is refused, `placed` the pod of the
-    placeholder.
+    here, `failed` the claims that an API server refused, where that is why a run is refused, `claims` those that are there,
+    `wanted` the placeholders that it is to have, or those of them that are nobody's, where that may be why it is refused,
+    `placed` the pod of the placeholder.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or RunAttempt(uid=uid)
-    claim_failed = isinstance(decision, events.RunRefused) and decision.condition_reason == CLAIM_FAILED
-    failed = [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
     placeholder = str(getattr(decision, "placeholder", ""))
     return {
         "run": (uid,),
         "parent": ("parent.pinned",) if attempt.run is not None and attempt.run.parent else (),
         "left": (f"{uid}.placeholders",) if _begins_at_its_end(attempt) else (),
-        "failed": failed if claim_failed else (),
+        "failed": _failed(decision, state),
+        "wanted": [f"placeholder/{name}" for name in _wanted(decision, state, attempt)],
+        "claims": [f"claim/{one.name}" for one in state.claims_of(attempt)],
         "placed": [f"pod/{key}" for key, pod in state.pods.items() if pod.name == pod_name(placeholder)],
         "target": (decision.target,) if isinstance(decision, events.CoschedulingWrite) else (),
         **{field: (str(getattr(decision, field, "")),) for field in ("name", "uid", "node", "placeholder", "pod")},
     }
+
+
+def _failed(decision: events.CoschedulingDecision, state: RunState) -> list[str]:
+    if not isinstance(decision, events.RunRefused) or decision.condition_reason != CLAIM_FAILED:
+        return []
+    return [target for target, one in state.trouble.items() if one.action == events.ClaimCreationDecided.__name__]
+
+
+def _wanted(decision: events.CoschedulingDecision, state: RunState, attempt: RunAttempt) -> list[str]:
+    names, nobodys = wanted_placeholders(attempt), state.attempts.get("")
+    if not isinstance(decision, events.RunRefused):
+        return names
+    return [name for name in names if nobodys is not None and nobodys.placeholder(name) is not None]
 
 
 def _begins_at_its_end(attempt: RunAttempt) -> bool:

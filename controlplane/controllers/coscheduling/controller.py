@@ -42,14 +42,14 @@ from controlplane.controllers.coscheduling.objects import (
     TASK_RUNS,
     PipelineRun,
 )
-from controlplane.controllers.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream, vanished
-from controlplane.controllers.coscheduling.ownership import Whose
+from controlplane.controllers.coscheduling.observe import DEFAULTS_STREAM, FLAGS_STREAM, observe, run_stream
+from controlplane.controllers.coscheduling.ownership import Whose, left
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import START, NodeFitness, RunContext, capacity_of
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
-from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Request, meta
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -148,8 +148,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         event = observe(change, now, self.policy.config_namespace)
         if event is not None:
             self._whose.note(event.stream, event.event)
-        elif change.gone and (end := self._whose.end_of(str(meta(change.object).get("uid", "")))) is not None:
-            event = vanished(change, now, *end)
+        elif (end := self._whose.end_of(change.uid)) is not None:
+            event = left(change, now, end, live=end.stream in self.runs)
         if event is not None and isinstance(event.event, observations.CoschedulingObjectGone):
             self._repeats.forget(event.source)
         elif event is not None and isinstance(event.event, _NO_NEWS) and event.source:

@@ -13,16 +13,18 @@ from controlplane.controllers.coscheduling import events
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.moving import move
 from controlplane.controllers.coscheduling.names import claim_name, placeholder_name
-from controlplane.controllers.coscheduling.objects import Binding, PipelineRun
+from controlplane.controllers.coscheduling.objects import STATEFUL_SETS, Binding, PipelineRun
 from controlplane.controllers.coscheduling.observations import WorkerRunObserved
 from controlplane.controllers.coscheduling.placement.cleanup import claims_go
+from controlplane.controllers.coscheduling.placement.existing import name_taken
 from controlplane.controllers.coscheduling.placement.placeholders import placeholder_of_claims
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import RunContext, RunPass
-from controlplane.controllers.coscheduling.state import RunAttempt, RunState
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState, said_on
 from controlplane.controllers.coscheduling.validation import volumes_problem
 from controlplane.kube.well_known import PVC_PROTECTION
 from controlplane.runtime.decision_pass import PassResult
+from controlplane.runtime.writes import WriteFailure
 
 REFUSED, CLAIM_FAILED = "CoschedulingRefused", "CouldntCreateWorkspacePVC"
 _QUOTA = "exceeded quota"
@@ -76,8 +78,9 @@ def _go_on(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mo
     """Refuse a run that cannot be placed; else create what it lacks, and move its placeholders off unfit nodes."""
     if run.waits:
         return
-    if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode):
+    if _refuse(pass_, attempt, run, mode) or _volumes_part(pass_, attempt, run, mode) or _taken(pass_, attempt, run):
         return
+    _withdraw(pass_, run)
     if mode is not Mode.DISABLED or any(one.template for one in run.workspaces):
         _create(pass_, attempt, run, mode)
     for placeholder in attempt.placeholders.values():
@@ -156,13 +159,53 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
         reason = CoschedulingReason.SEVERAL_CLAIMS if several else CoschedulingReason.BAD_INPUT
         _say_refused(pass_, attempt, run, REFUSED, message, reason)
         return True
-    for target, trouble in pass_.state.trouble.items():
-        if trouble.action == events.ClaimCreationDecided.__name__ and _is_final(trouble.code, trouble.message):
-            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {target}: {trouble.message}"
+    for target, trouble in _claim_trouble(pass_, run).items():
+        if _is_final(trouble.code, trouble.message):
+            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {events.named_in(target)}: {trouble.message}"
             _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
             pass_.wake_at(trouble.until)
             return pass_.now < trouble.until
     return False
+
+
+def _taken(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> bool:
+    """Say once on the run that a placeholder of its name is nobody's; return whether one is: it is neither used nor deleted."""
+    left = pass_.state.attempts.get("")
+    names = wanted_placeholders(attempt) if left is not None else []
+    found = next((one for name in names if left is not None and (one := left.placeholder(name)) is not None), None)
+    if found is None:
+        return False
+    problem = name_taken({"kind": STATEFUL_SETS.kind, "metadata": {"name": found.name}}, outline(run))
+    _say_refused(pass_, attempt, run, REFUSED, str(problem), CoschedulingReason.BAD_INPUT)
+    return True
+
+
+def wanted_placeholders(attempt: RunAttempt) -> list[str]:
+    """Return the names of the placeholders that an attempt is to have, none before its mode is decided."""
+    run, pinned = attempt.run, attempt.pinned
+    if run is None or pinned is None or pinned.follows or Mode(pinned.mode) is Mode.DISABLED:
+        return []
+    if Mode(pinned.mode).per_run:
+        return [placeholder_name("", run.name)]
+    return list(dict.fromkeys(placeholder_of_claims(outline(run), Mode(pinned.mode)).values()))
+
+
+def _claim_trouble(pass_: RunPass, run: WorkerRunObserved) -> dict[str, WriteFailure]:
+    """Return what was said against creating claims for a run, by target; not what was said against those of an earlier one of its
+    name.
+    """
+    made = [claim_name(one.base, one.name, run.uid) for one in run.workspaces if one.template]
+    targets = [events.target_of(pass_.around.cluster, "PersistentVolumeClaim", name) for name in made]
+    found = {target: pass_.state.trouble[target] for target in targets if target in pass_.state.trouble}
+    return {target: one for target, one in found.items() if one.action == events.ClaimCreationDecided.__name__}
+
+
+def _withdraw(pass_: RunPass, run: WorkerRunObserved) -> None:
+    """Take back what was said on a run, once nothing of it holds."""
+    told = said_on(run)
+    if told is None or told.get("reason") not in (REFUSED, CLAIM_FAILED) or _claim_trouble(pass_, run):
+        return
+    pass_.write(events.RefusalWithdrawn(**_on_run(pass_, run), reason=CoschedulingReason.NOTHING_IN_THE_WAY))
 
 
 def _volumes_part(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> bool:
@@ -190,18 +233,15 @@ def _is_final(code: int, message: str) -> bool:
 def _say_refused(
     pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, why: str, message: str, reason: CoschedulingReason
 ) -> None:
-    if attempt.refused != message:
-        pass_.write(
-            events.RunRefused(
-                cluster=pass_.around.cluster,
-                attempt_uid=attempt.uid,
-                name=run.name,
-                resource_version=run.resource_version,
-                condition_reason=why,
-                message=message,
-                reason=reason,
-            )
-        )
+    if pass_.is_news(attempt, attempt.refused, message):
+        where = _on_run(pass_, run)
+        pass_.write(events.RunRefused(**where, condition_reason=why, message=message, reason=reason))
+
+
+def _on_run(pass_: RunPass, run: WorkerRunObserved) -> dict[str, str]:
+    """Return what a write to a run rests on."""
+    version = run.resource_version
+    return {"cluster": pass_.around.cluster, "attempt_uid": run.uid, "name": run.name, "resource_version": version}
 
 
 def outline(run: WorkerRunObserved, follows: str = "") -> PipelineRun:
@@ -238,15 +278,11 @@ def outline(run: WorkerRunObserved, follows: str = "") -> PipelineRun:
 
 def _create(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: Mode) -> None:
     follows = attempt.pinned.follows if attempt.pinned is not None else ""
-    known = outline(run, follows)
     where = {"cluster": pass_.around.cluster, "attempt_uid": attempt.uid}
     if not mode.per_run or follows:
         _create_claims(pass_, run, where)
-    if mode is Mode.DISABLED or follows:
-        return
-    names = placeholder_of_claims(known, mode).values() if not mode.per_run else (placeholder_name("", run.name),)
     reason = CoschedulingReason.ONE_PER_RUN if mode.per_run else CoschedulingReason.WORKSPACE_HAS_A_CLAIM
-    for name in dict.fromkeys(names):
+    for name in wanted_placeholders(attempt):
         # One of an earlier attempt under this name has to go first; its removal is under way.
         if not any(one.placeholder(name) for one in pass_.state.attempts.values()):
             pass_.write(events.PlaceholderCreationDecided(**where, name=name, reason=reason))

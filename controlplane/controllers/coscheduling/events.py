@@ -86,6 +86,12 @@ def target_of(cluster: str, where: Where, name: str) -> str:
     return f"{cluster}/{where}/{name}"
 
 
+def named_in(target: str) -> str:
+    """Return how sentences call the object of a target: its kind and its name."""
+    _, where, name = target.split("/", 2)
+    return f"{where} {name}"
+
+
 class OnStatefulSet(CoschedulingWrite):
     """A write to a placeholder's StatefulSet."""
 
@@ -103,6 +109,10 @@ class RunRefused(CoschedulingWrite):
 
     condition_reason: str
     message: str
+
+
+class RefusalWithdrawn(CoschedulingWrite):
+    """Take the condition `Coscheduled` off the run: what it says does not hold any more, and the run is placed."""
 
 
 class UnfitTaskTold(CoschedulingWrite):
@@ -180,6 +190,7 @@ EVENTS: tuple[type[Event], ...] = (
     ClusterChosen,
     ModePinned,
     RunRefused,
+    RefusalWithdrawn,
     ClaimCreationDecided,
     PlaceholderCreationDecided,
     PlaceholderEvicted,

@@ -16,6 +16,7 @@ from controlplane.controllers.coscheduling.events import (
     PlaceholderRemovalDecided,
     RunCompleted,
     RunRefused,
+    named_in,
 )
 from controlplane.controllers.coscheduling.observations import PlaceholderReady, PlaceholderUnready
 from controlplane.controllers.coscheduling.phrases import run_because
@@ -98,7 +99,7 @@ def _moved(events: Sequence[Recorded]) -> str:
 
 
 def _write_failures(state: RunState) -> str:
-    refused = [f"{target}: {one.message or one.error}" for target, one in sorted(state.trouble.items())]
+    refused = [f"{named_in(target)}: {one.message or one.error}" for target, one in sorted(state.trouble.items())]
     return f"The API server refuses {'; '.join(refused)}." if refused else ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from controlplane.controllers.coscheduling.observations import ClaimObserved, CoschedulingObservation, PlaceholderReady
-from controlplane.controllers.coscheduling.state import RunAttempt, RunState
+from controlplane.controllers.coscheduling.state import RunAttempt, RunState, said_on
 from controlplane.runtime.facets import Facets, changes
 
 K = TypeVar("K")
@@ -22,6 +22,10 @@ ATTEMPT: Facets[RunAttempt] = {
     "done": lambda attempt: (attempt.run.done or None) if attempt.run else None,
     "leaving": lambda attempt: (attempt.run.deleting or None) if attempt.run else None,
     "problems": lambda attempt: (attempt.run.problems or None) if attempt.run else None,
+    "shows": lambda attempt: said_on(attempt.run) if attempt.run else None,
+    "said": lambda attempt: (
+        (attempt.refused, attempt.unfit, attempt.unsaid) if attempt.refused or attempt.unfit else None
+    ),
     "pinned": lambda attempt: attempt.pinned.mode if attempt.pinned else None,
     "over": lambda attempt: attempt.over or None,
     "placeholders": lambda attempt: attempt.placeholders.keys() or None,

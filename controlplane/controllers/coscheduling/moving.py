@@ -104,7 +104,7 @@ def _end_task(
         "message": message,
         "reason": CoschedulingReason.TASK_NEVER_FITS,
     }
-    if attempt.unfit != message:
+    if pass_.is_news(attempt, attempt.unfit, message):
         version = attempt.run.resource_version
         pass_.write(
             events.UnfitTaskTold(**where, name=attempt.run.name, resource_version=version, condition_reason=UNFIT)

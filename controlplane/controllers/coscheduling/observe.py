@@ -87,13 +87,6 @@ def observe(change: ObjectChange, now: datetime, config_namespace: str) -> NewEv
     return _recorded(change, now, *built)
 
 
-def vanished(
-    change: ObjectChange, now: datetime, stream: str, end: type[observations.CoschedulingObjectGone]
-) -> NewEvent:
-    """Return the event of an object that a list does not show any more: whose it was, its own labels would say."""
-    return _recorded(change, now, stream, end(**_last(change.object)), ())
-
-
 def _recorded(change: ObjectChange, now: datetime, stream: str, event: Event, bodies: tuple[Body, ...]) -> NewEvent:
     return change.observed(stream, event, now, bodies)
 

@@ -78,6 +78,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.ClusterChosen: "attempt {e.attempt} begins",
         events.ModePinned: lambda e: f"mode is {e.mode}" + (f", beside placeholder {e.follows}" if e.follows else ""),
         events.RunRefused: "run is to say {e.condition_reason}: {e.message}",
+        events.RefusalWithdrawn: "run is to say no more that it cannot be placed",
         events.ClaimCreationDecided: "claim {e.name} is to be created for workspace {e.workspace}",
         events.PlaceholderCreationDecided: "placeholder {e.name} is to be created",
         events.PlaceholderEvicted: "placeholder's pod is to leave node {e.node}",
@@ -113,6 +114,7 @@ REASONS: Mapping[CoschedulingReason, Sentence] = {
     R.BAD_INPUT: Sentence("the run cannot be used as it is", "it cannot be used as it is: {message}"),
     R.SEVERAL_CLAIMS: Sentence("a task uses several claims, which this mode refuses", "{message}"),
     R.VOLUMES_APART: Sentence("no node reaches all of the run's volumes", "no node reaches all volumes: {message}"),
+    R.NOTHING_IN_THE_WAY: Sentence("what was refused is possible now", "what was refused is possible now"),
     R.BAD_FLAGS: Sentence("a ConfigMap holds something that is none of its values", "{message}"),
     R.NODE_CORDONED: Sentence("the placeholder's node was cordoned", "node {node} was cordoned"),
     R.TAINT_NOT_TOLERATED: Sentence(

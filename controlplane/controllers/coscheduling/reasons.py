@@ -25,6 +25,7 @@ class CoschedulingReason(StrEnum):
     BAD_INPUT = "BadInput"
     SEVERAL_CLAIMS = "SeveralClaims"
     VOLUMES_APART = "VolumesApart"
+    NOTHING_IN_THE_WAY = "NothingInTheWay"
     BAD_FLAGS = "BadFlags"
     # eviction
     NODE_CORDONED = "NodeCordoned"

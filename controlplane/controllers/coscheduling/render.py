@@ -16,11 +16,10 @@ from controlplane.controllers.coscheduling.flags import Flags, Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PODS, RUN_LABEL, STATEFUL_SETS, TASK_RUNS, read_run
 from controlplane.controllers.coscheduling.placement.placeholders import Style, claims, stateful_sets
 from controlplane.controllers.coscheduling.placement.templates import Defaults, read_defaults, with_defaults
-from controlplane.controllers.coscheduling.state import RunAttempt
+from controlplane.controllers.coscheduling.state import CONDITION, RunAttempt
 from controlplane.kube.kinds import PIPELINE_RUNS, ObjectRef, Request, meta
 from controlplane.kube.requests import Obsolete, body_in, event_about, timestamp
 
-CONDITION = "Coscheduled"
 _DELETES = {
     events.PlaceholderEvicted: PODS,
     events.PlaceholderRemovalDecided: STATEFUL_SETS,
@@ -60,7 +59,7 @@ def render(
                 uid=decision.uid,
                 resource_version=decision.resource_version,
             )
-        case events.RunRefused() | events.UnfitTaskTold():
+        case events.RunRefused() | events.UnfitTaskTold() | events.RefusalWithdrawn():
             return _refusal(decision, attempt, namespace, now)
         case events.TaskEndDecided():
             ended = {"status": "TaskRunCancelled", "statusMessage": decision.message}
@@ -103,22 +102,28 @@ def _defaults(pinned: events.ModePinned, bodies: Mapping[str, bytes]) -> Default
 
 
 def _refusal(
-    decision: events.RunRefused | events.UnfitTaskTold, attempt: RunAttempt, namespace: str, now: datetime
+    decision: events.RunRefused | events.UnfitTaskTold | events.RefusalWithdrawn,
+    attempt: RunAttempt,
+    namespace: str,
+    now: datetime,
 ) -> Request:
+    """Return the patch of a run's conditions: ours is the one that the decision says, or none; others' stay."""
     if attempt.run is None or attempt.gone:
         raise Obsolete("the run is gone")
-    entry = {
-        "type": CONDITION,
-        "status": "False",
-        "reason": decision.condition_reason,
-        "message": decision.message,
-        "lastTransitionTime": timestamp(now),
-    }
-    kept = [one for one in attempt.run.conditions if one.get("type") != CONDITION]
+    conditions = [one for one in attempt.run.conditions if one.get("type") != CONDITION]
+    if not isinstance(decision, events.RefusalWithdrawn):
+        entry = {
+            "type": CONDITION,
+            "status": "False",
+            "reason": decision.condition_reason,
+            "message": decision.message,
+            "lastTransitionTime": timestamp(now),
+        }
+        conditions.append(entry)
     return Request(
         "patch",
         ObjectRef(PIPELINE_RUNS, namespace, decision.name),
-        {"status": {"conditions": [*kept, entry]}},
+        {"status": {"conditions": conditions}},
         subresource="status",
         resource_version=decision.resource_version,
         uid=attempt.uid,

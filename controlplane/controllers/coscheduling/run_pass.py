@@ -78,3 +78,13 @@ class RunPass(decision_pass.DecisionPass[RunState, events.CoschedulingDecision, 
     def __init__(self, state: RunState, around: RunContext, now: datetime) -> None:
         super().__init__(state, now)
         self.around = around
+
+    def is_news(self, attempt: RunAttempt, said: str, message: str) -> bool:
+        """Whether something is to be said on a run now: it was not yet, or somebody overwrote it a while ago."""
+        if said == message and not attempt.unsaid:
+            return False
+        until = attempt.quiet_until
+        if until is None or self.now >= until:
+            return True
+        self.wake_at(until)
+        return False

@@ -6,7 +6,8 @@ after success, deletion and failover is one and the same."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -19,18 +20,21 @@ from controlplane.controllers.coscheduling.events import (
     CoschedulingWrite,
     ModePinned,
     PlaceholderEvicted,
+    RefusalWithdrawn,
     RunCompleted,
     RunRefused,
     UnfitTaskTold,
     target_of,
 )
 from controlplane.controllers.coscheduling.events import Where as Place
-from controlplane.controllers.coscheduling.names import template_name
+from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
 from controlplane.values import Value
 
+CONDITION = "Coscheduled"
+_REST = timedelta(minutes=5)
 _replace = msgspec.structs.replace
 
 
@@ -48,7 +52,8 @@ class Moved(msgspec.Struct, frozen=True):
 
 class RunAttempt(Value):
     """One object of a run's name. `run` is as it was last seen, None before that; `gone` after it was deleted.
-    `refused` is what was last said on it, `unfit` what was said of a task that never fits."""
+    `refused` is what was last said on it, `unfit` what was said of a task that never fits; `unsaid`: that it is to be
+    said again; `wiped`: how often somebody overwrote it, `wiped_at`: when last."""
 
     uid: str
     number: int = 0
@@ -58,6 +63,9 @@ class RunAttempt(Value):
     pinned: ModePinned | None = None
     refused: str = ""
     unfit: str = ""
+    unsaid: bool = False
+    wiped: int = 0
+    wiped_at: datetime | None = None
     completed: bool = False
     fenced: bool = False
     placeholders: dict[str, observations.PlaceholderCreated] = {}
@@ -74,6 +82,15 @@ class RunAttempt(Value):
     def expected(self) -> bool:
         """Whether the run is still to be seen: one kind may be seen before another, and its tasks were."""
         return self.run is None and not self.gone and bool(self.tasks)
+
+    @property
+    def quiet_until(self) -> datetime | None:
+        """Until when nothing is said again that somebody overwrote; later each time."""
+        return (
+            self.wiped_at + min(timedelta(seconds=1 << min(self.wiped, 9)), _REST)
+            if self.wiped_at is not None
+            else None
+        )
 
     @property
     def over(self) -> bool:
@@ -105,7 +122,8 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         """Whether nothing more can come of it: no run, nothing made for one, no open write, and no task that was seen before its
         run.
         """
-        quiet = not self.effects and not self.pods and not self.task_pods and not self.claims
+        claimed = any(one.owners or one.placeholder for one in self.claims.values())
+        quiet = not self.effects and not self.pods and not self.task_pods and not claimed
         return quiet and not any(one.live or one.placeholders or one.expected for one in self.attempts.values())
 
     @property
@@ -115,26 +133,25 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         return live[-1] if live else None
 
     def claims_of(self, attempt: RunAttempt) -> list[observations.ClaimObserved]:
-        """Return the claims that were made for an attempt: those it owns, and those that only their names and labels
-        tie to it.
+        """Return the claims that were made of an attempt's templates, by their names, which its UID is in: those that it owns, and
+        those that nobody does. Another claim that names the run as its owner is somebody's who wants it to go with the run.
         """
-        names = _template_names(attempt)
-        return [
-            claim
-            for claim in self.claims.values()
-            if attempt.uid in claim.owners or (not claim.owners and _tied(claim, names))
-        ]
+        names = _claim_names(attempt)
+        claims = [one for one in self.claims.values() if one.name in names]
+        return [one for one in claims if attempt.uid in one.owners or (not one.owners and names[one.name])]
 
 
-def _template_names(attempt: RunAttempt) -> list[str]:
+def _claim_names(attempt: RunAttempt) -> dict[str, bool]:
+    """Return the names that claims of an attempt's templates may have, each with whether one may have no owner: those that
+    Tekton's StatefulSets make have none.
+    """
     run = attempt.run
     if run is None:
-        return []
-    return [template_name(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
-
-
-def _tied(claim: observations.ClaimObserved, templates: list[str]) -> bool:
-    return any(claim.name == f"{template}-{claim.placeholder}-0" for template in templates)
+        return {}
+    places = [(one.base, one.name, attempt.uid) for one in run.workspaces if one.template]
+    placeholder = placeholder_name("", run.name)
+    made = {made_claim_name(*place, placeholder): True for place in places}
+    return {claim_name(*place): False for place in places} | made
 
 
 def fold(state: RunState, recorded: Recorded) -> RunState:
@@ -160,7 +177,8 @@ def _fold(state: RunState, recorded: Recorded) -> RunState:
     event, cluster = recorded.event, recorded.cluster
     match event:
         case observations.WorkerRunObserved() | observations.WorkerRunGone():
-            return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, cluster)
+            state = _unsaid(state, target_of(cluster, "PipelineRun", event.name), event)
+            return _fold_run(_close(state, cluster, "PipelineRun", event.name), event, recorded)
         case observations.PlaceholderCreated() | observations.PlaceholderDeleted():
             return _fold_placeholder(_close(state, cluster, "StatefulSet", event.name), event)
         case observations.PlaceholderReady() | observations.PlaceholderUnready() | observations.PlaceholderPodGone():
@@ -190,14 +208,20 @@ def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), completed=True))
         case AttemptFenced():
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), fenced=True))
-        case CoschedulingFailed():
-            return refused(state, event)
-        case CoschedulingUnneeded():
-            return dropped(state, event.target)
+        case CoschedulingFailed() | CoschedulingUnneeded():
+            return _fold_ended(state, event, recorded.recorded_at)
         case CoschedulingWrite():
             return _fold_write(state, event, recorded)
         case _:
             return state
+
+
+def _fold_ended(state: RunState, event: CoschedulingFailed | CoschedulingUnneeded, at: datetime) -> RunState:
+    if isinstance(event, CoschedulingFailed):
+        return refused(_unsaid(state, event.target), event)
+    # The server took it and shows no change (a webhook undid it): it is not asked again at once.
+    rest = WriteFailure(1, 0, "", "the write changed nothing", at + _REST, event.action)
+    return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: rest})
 
 
 def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded) -> RunState:
@@ -205,9 +229,11 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
     attempt = _attempt(state, decision.attempt_uid)
     match decision:
         case RunRefused():
-            return _with(state, _replace(attempt, refused=decision.message))
+            return _with(state, _replace(attempt, refused=decision.message, unsaid=False))
+        case RefusalWithdrawn():
+            return _with(state, _replace(attempt, refused="", unsaid=False))
         case UnfitTaskTold():
-            return _with(state, _replace(attempt, unfit=decision.message))
+            return _with(state, _replace(attempt, unfit=decision.message, unsaid=False))
         case PlaceholderEvicted():
             before = attempt.moved.get(decision.placeholder)
             again = before is not None and before.uid != decision.uid
@@ -218,12 +244,44 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
             return state
 
 
+def _unsaid(
+    state: RunState, target: str, seen: observations.WorkerRunObserved | observations.WorkerRunGone | None = None
+) -> RunState:
+    """Return the state in which what was to be said on a run is to be said again: the write that says it ends here, and the run
+    does not show it.
+    """
+    effect = state.effects.get(target)
+    if effect is None or not isinstance(decision := effect.decision, RunRefused | UnfitTaskTold):
+        return state
+    if isinstance(seen, observations.WorkerRunObserved) and seen.uid == decision.attempt_uid:
+        told = said_on(seen)
+        if told is not None and told.get("message") == decision.message:
+            return state
+    attempt = _attempt(state, decision.attempt_uid)
+    return _with(state, _replace(attempt, unsaid=True))
+
+
+def said_on(run: observations.WorkerRunObserved) -> dict[str, Any] | None:
+    """Return what we said on a run, None if it shows nothing of ours."""
+    return next((one for one in run.conditions if one.get("type") == CONDITION and one.get("status") == "False"), None)
+
+
+def _wiped(attempt: RunAttempt, seen: observations.WorkerRunObserved, at: datetime) -> RunAttempt:
+    """Return the attempt, on which something is to be said again if a run shows no longer what was said on it: Tekton writes the
+    whole status, by what it had read before.
+    """
+    told = said_on(attempt.run) if attempt.run is not None else None
+    if told is None or said_on(seen) is not None or told.get("message") not in (attempt.refused, attempt.unfit):
+        return attempt
+    return _replace(attempt, unsaid=True, wiped=attempt.wiped + 1, wiped_at=at)
+
+
 def _fold_run(
-    state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, cluster: str
+    state: RunState, event: observations.WorkerRunObserved | observations.WorkerRunGone, recorded: Recorded
 ) -> RunState:
     if isinstance(event, observations.WorkerRunObserved):
-        known = state.attempts.get(event.uid) or RunAttempt(uid=event.uid)
-        return _with(state, _replace(known, run=event, cluster=known.cluster or cluster))
+        known = _wiped(state.attempts.get(event.uid) or RunAttempt(uid=event.uid), event, recorded.recorded_at)
+        return _with(state, _replace(known, run=event, cluster=known.cluster or recorded.cluster))
     found = state.attempts.get(event.uid)
     return state if found is None else _with(state, _replace(found, gone=True))
 
@@ -231,13 +289,14 @@ def _fold_run(
 def _fold_placeholder(
     state: RunState, event: observations.PlaceholderCreated | observations.PlaceholderDeleted
 ) -> RunState:
-    if isinstance(event, observations.PlaceholderCreated):
-        attempt = _attempt(state, event.owner)
-        return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
-    for attempt in state.attempts.values():
-        if event.uid in attempt.placeholders:
-            return _with(state, _replace(attempt, placeholders=without(attempt.placeholders, event.uid)))
-    return state
+    before = next((one for one in state.attempts.values() if event.uid in one.placeholders), None)
+    if before is not None:
+        state = _with(state, _replace(before, placeholders=without(before.placeholders, event.uid)))
+    if not isinstance(event, observations.PlaceholderCreated):
+        return state
+    # Whose run is deleted without its dependents loses its owner, and is what was made for that run all the same.
+    attempt = _attempt(state, event.owner or (before.uid if before is not None else ""))
+    return _with(state, _replace(attempt, placeholders={**attempt.placeholders, event.uid: event}))
 
 
 def _fold_pod(

@@ -17,7 +17,6 @@ from controlplane.controllers.podgroups import render
 from controlplane.controllers.podgroups.causes import cause
 from controlplane.controllers.podgroups.decide import (
     GroupPassResult,
-    claim_of,
     decide_group,
     decide_member,
     decide_rules,
@@ -38,7 +37,7 @@ from controlplane.controllers.podgroups.events import (
     owner_stream,
 )
 from controlplane.controllers.podgroups.index import PodGroupIndex, PodGroupPolicy
-from controlplane.controllers.podgroups.objects import PODS, OwnerMisfit, OwnerReference, owner_facts
+from controlplane.controllers.podgroups.objects import PODS, OwnerMisfit, OwnerReference, identity, owner_facts
 from controlplane.controllers.podgroups.observe import observe
 from controlplane.controllers.podgroups.ownership import Outcome, OwnerAnswer, Read
 from controlplane.controllers.podgroups.reasons import PodGroupReason
@@ -131,8 +130,7 @@ class PodGroupController(WritingController[GroupWrite]):
         self._wait(stream, plan.read)
         for decision in plan.decisions:
             if isinstance(decision, GroupStatusDecided) and decision.reason == PodGroupReason.ROOM_FOUND:
-                claim = claim_of(self.index.groups[stream], self.index.members_of(stream))
-                self.index.admitting[stream] = claim.min_resources if claim is not None else {}
+                self.index.admit(stream)
         events = [
             NewEvent(
                 stream=stream,
@@ -164,13 +162,12 @@ class PodGroupController(WritingController[GroupWrite]):
 
     def _wait(self, stream: str, read: Read | None) -> None:
         before = self._wanted.get(stream)
-        if before == read:
-            return
-        if before is not None:
-            self.index.waiters.get(owner_stream(before.namespace, before.owner), set()).discard(stream)
+        if before is not None and before != read:
+            self.index.waits_no_more(stream, owner_stream(before.namespace, before.owner))
+            del self._wanted[stream]
         if read is None:
-            self._wanted.pop(stream, None)
             return
+        # Also for one that it waited for already: an answer that was folded meanwhile took all who wait.
         self._wanted[stream] = read
         self.index.waiters.setdefault(owner_stream(read.namespace, read.owner), set()).add(stream)
 
@@ -259,9 +256,9 @@ def _pause(failures: int) -> timedelta:
 def _facts(obj: dict[str, object], uid: str) -> OwnerAnswer:
     """Return what an object that was read says of itself; one that does not fit its API cannot be followed."""
     try:
+        if (found := identity(obj)[2]) != uid:
+            return OwnerAnswer(outcome="Replaced", message=f"its UID is {found}")
         facts = owner_facts(obj)
     except OwnerMisfit as error:
         return OwnerAnswer(outcome="Misfit", message=str(error))
-    if facts.uid != uid:
-        return OwnerAnswer(outcome="Replaced", message=f"its UID is {facts.uid}")
     return OwnerAnswer(outcome="Found", facts=facts)

@@ -25,10 +25,10 @@ from controlplane.controllers.podgroups.ownership import (
     resolve,
     skip,
 )
-from controlplane.controllers.podgroups.phases import Counts, GroupClaim, Phase
+from controlplane.controllers.podgroups.phases import Counts, Phase
 from controlplane.controllers.podgroups.reasons import Oddity, PodGroupReason
+from controlplane.controllers.podgroups.reservations import claim_of
 from controlplane.controllers.podgroups.state import MemberState, PodGroupState, RulesState
-from controlplane.kube.quantities import nanos
 from controlplane.log.event import Event
 from controlplane.runtime.streams import object_of
 
@@ -54,7 +54,7 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
     be.
     """
     seen = state.seen
-    if seen is None or not index.ready or skip(seen.facts, index.policy.schedulers) is not None:
+    if seen is None or not index.ready or _is_left_alone(index, seen):
         return NOTHING
     if state.resolved is None:
         return _resolve(index, seen, now)
@@ -74,6 +74,10 @@ def decide_member(index: PodGroupIndex, state: MemberState, now: datetime) -> Gr
     warnings = [*state.resolved.resolution.warnings, *group_queue(seen.facts)[1]]
     joins = events.MembershipDecided(**head, group=group.name, warnings=warnings, reason=PodGroupReason.GROUP_EXISTS)
     return GroupPassResult((joins,))
+
+
+def _is_left_alone(index: PodGroupIndex, seen: events.MemberObserved) -> bool:
+    return seen.deleting or skip(seen.facts, index.policy.schedulers) is not None
 
 
 def taken(group: events.GroupObserved) -> Warned:
@@ -142,17 +146,19 @@ def _keep_others(
 
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
-    """Return the oldest of the members that were resolved to a group: the one that it is derived from."""
+    """Return the oldest of the members that were resolved to a group, those that are not being deleted first: the one that it is
+    derived from.
+    """
     namespace, name = object_of(stream)  # a pod may name any group
     resolved = [
-        (one.seen.created, one.seen.facts.name, one)
+        (one.seen.deleting, one.seen.created, one.seen.facts.name, one)
         for one in members
         if one.seen is not None
         and one.resolved is not None
         and one.resolved.group == name
         and one.seen.facts.namespace == namespace
     ]
-    return min(resolved, key=lambda found: found[:2])[2] if resolved else None
+    return min(resolved, key=lambda found: found[:3])[3] if resolved else None
 
 
 def is_made_by_others(state: PodGroupState, first: MemberState | None) -> bool:
@@ -177,9 +183,9 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     assert seen is not None
     assert resolved is not None
     found = resolved.resolution
-    if index.is_gone(seen.facts.namespace, found.owner):
-        return NOTHING  # the garbage collector would take it as soon as it is there
-    wanted, resources = _derive(index, first, found)
+    if seen.deleting or index.is_gone(seen.facts.namespace, found.owner):
+        return NOTHING  # nobody needs it any more, or the garbage collector would take it as soon as it is there
+    wanted, resources = _derive(index, first, found, found.min_member)
     created = events.GroupCreationDecided(
         cluster=index.connection.name,
         owner=found.owner,
@@ -193,20 +199,29 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
     return _not_before(_after(state.lost_at, state.lost), created, now)
 
 
-def _derive(index: PodGroupIndex, member: MemberState, found: Resolution) -> tuple[int, dict[str, str]]:
-    """Return minMember and minResources as the owners say now."""
+def _members_now(index: PodGroupIndex, namespace: str, found: Resolution) -> int | None:
+    """Return how many members the owners ask for now; None where that is not known: an owner that was read before, and cannot be
+    read any more or is gone, asks for what it did.
+    """
+    read = {look.owner for look in found.looked if look.outcome == "Found"}
+    unknown = False
+    for position in range(found.selected, 0, -1):
+        owner = found.chain[position]
+        state = index.owners.get(events.owner_stream(namespace, owner))
+        if state is None or state.answer.facts is None:
+            if state is None or state.answer.outcome == "Unavailable" or owner in read:
+                return None
+            unknown = True
+        elif state.answer.facts.min_member is not None:
+            return member_count(state.answer.facts.min_member) or 1
+    return None if unknown else 1
+
+
+def _derive(index: PodGroupIndex, member: MemberState, found: Resolution, before: int) -> tuple[int, dict[str, str]]:
+    """Return minMember and minResources as the owners say now; `before`: how many members there were to be until now."""
     assert member.seen is not None
     namespace = member.seen.facts.namespace
-    wanted = found.min_member
-    for position in range(found.selected, 0, -1):
-        state = index.owners.get(events.owner_stream(namespace, found.chain[position]))
-        if state is None or state.answer.outcome == "Unavailable":
-            break  # nothing newer is known
-        if state.answer.facts is not None and state.answer.facts.min_member is not None:
-            wanted = member_count(state.answer.facts.min_member) or 1
-            break
-    else:
-        wanted = 1
+    wanted = _members_now(index, namespace, found) or before
     requests = newest_template(index.templates(found, namespace), namespace, found) or member.seen.requests
     return wanted, min_resources(requests, wanted) or {}
 
@@ -215,7 +230,8 @@ def _update(
     index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, first: MemberState
 ) -> events.GroupUpdateDecided | None:
     assert first.resolved is not None
-    wanted = _derive(index, first, first.resolved.resolution)
+    before = state.derived[0] if state.derived is not None else seen.min_member
+    wanted = _derive(index, first, first.resolved.resolution, before)
     # Of a group that others made, only what we would write is compared: it may ask for more.
     shown = {name: amount for name, amount in seen.min_resources.items() if name in wanted[1]}
     known = state.derived if state.derived is not None else (seen.min_member, shown)
@@ -294,52 +310,10 @@ def _phase(
         return phase, PodGroupReason.MEMBERS_CHANGED, rested
     if counts.live < max(seen.min_member, 1):
         return phase, PodGroupReason.MEMBERS_CHANGED, None
-    claim = claim_of(state, members)
-    if claim is not None and phases.fits(claim, index.capacity, reserved(index, seen), index.policy.overcommit):
+    claim, kept = claim_of(state, members), index.kept_free_besides(events.group_stream(seen.namespace, seen.name))
+    if claim is not None and phases.fits(claim, index.capacity, kept, index.policy.overcommit):
         return "Inqueue", PodGroupReason.ROOM_FOUND, None
     return phase, PodGroupReason.MEMBERS_CHANGED, None
-
-
-def claim_of(state: PodGroupState, members: list[MemberState]) -> GroupClaim | None:
-    """Return what a group asks for and has, in billionths; None if its minResources cannot be read."""
-    if state.seen is None:
-        return None
-    allocated: dict[str, int] = {}
-    placed = [one.seen for one in members if one.seen is not None and one.seen.stage == "Bound"]
-    for member in placed:
-        for name, amount in member.requests.items():
-            allocated[name] = allocated.get(name, 0) + amount
-    try:
-        wanted = {name: nanos(amount) for name, amount in state.seen.min_resources.items()}
-    except ValueError:
-        return None
-    counts = phases.count(one.seen.stage for one in members if one.seen is not None)
-    return GroupClaim(
-        phase=state.phase,
-        live=counts.live,
-        min_member=state.seen.min_member,
-        min_resources=wanted,
-        allocated=allocated,
-        allocated_members=len(placed),
-    )
-
-
-def reserved(index: PodGroupIndex, besides: events.GroupObserved) -> dict[str, int]:
-    """Return what all other groups keep free."""
-    total: dict[str, int] = {}
-    for stream, group in index.groups.items():
-        if group.seen is None or group.seen.uid == besides.uid or group.phase not in ("Inqueue", "Running"):
-            continue
-        claim = claim_of(group, index.members_of(stream))
-        for name, amount in (phases.reserved_by(claim) if claim is not None else {}).items():
-            total[name] = total.get(name, 0) + amount
-    # What was admitted in this very pass counts, though it is not folded yet: else all that wait would get the same.
-    for stream, wanted in index.admitting.items():
-        known = index.groups.get(stream)
-        if known is None or known.phase == "Pending":
-            for name, amount in wanted.items():
-                total[name] = total.get(name, 0) + amount
-    return total
 
 
 def _warnings(members: list[MemberState]) -> list[Warned]:

@@ -16,6 +16,7 @@ from controlplane.controllers.podgroups.ownership import OwnerAnswer, Resolution
 from controlplane.controllers.podgroups.phases import ClusterCapacity, Phase, Stage
 from controlplane.controllers.podgroups.reasons import PodGroupReason
 from controlplane.controllers.podgroups.rules import Complaint, OwnerRule
+from controlplane.kube.kinds import Kind
 from controlplane.log.event import Event
 from controlplane.runtime.observations import SubjectObserved, SubjectVanished
 from controlplane.runtime.streams import streams_of
@@ -35,6 +36,11 @@ group_stream = streams_of("podgroup")
 def owner_stream(namespace: str, owner: OwnerReference) -> str:
     """Return the stream of an owner as a reference names it: one that names it wrongly is another stream."""
     return f"owner/{namespace}/{owner.api_version}/{owner.kind}/{owner.name}/{owner.uid}"
+
+
+def refused_stream(kind: Kind, namespace: str, name: str) -> str:
+    """Return the stream of an object that does not fit its API."""
+    return f"refused/{kind.name}/{namespace}/{name}"
 
 
 # --- observations ----------------------------------------------------------------------------------------------------

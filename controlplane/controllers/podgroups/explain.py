@@ -16,6 +16,7 @@ from controlplane.controllers.podgroups.events import (
     GroupStatusDecided,
     MemberGone,
     MemberObserved,
+    MemberRefused,
     MembershipDecided,
     OwnerReadFailed,
     OwnerResolved,
@@ -23,7 +24,10 @@ from controlplane.controllers.podgroups.events import (
     group_stream,
     member_stream,
     owner_stream,
+    refused_stream,
 )
+from controlplane.controllers.podgroups.index import CLUSTER_STREAM, unseen_kind
+from controlplane.controllers.podgroups.objects import POD_GROUPS, PODS
 from controlplane.controllers.podgroups.ownership import Resolution
 from controlplane.controllers.podgroups.phrases import PHRASES, group_because
 from controlplane.controllers.podgroups.reasons import PodGroupReason
@@ -72,6 +76,13 @@ def _unresolved(seen: MemberObserved, events: Sequence[Recorded], around: Sequen
         group, rests = _group_of(group_stream(seen.facts.namespace, seen.facts.group_name), around)
         sentence = f"It names its group itself: PodGroup {seen.facts.group_name}. {_phase(group)}"
         return answer(Standing("Pending"), sentence, last(events, MemberObserved), *rests)
+    if seen.deleting:
+        stands = Standing("Running" if seen.stage == "Bound" else "Pending")
+        return answer(stands, "It is being deleted, and gets no PodGroup any more.", last(events, MemberObserved))
+    if unseen := unseen_kind(around):
+        return answer(
+            Standing("Pending", "", "its PodGroup"), f"It has no PodGroup yet: {unseen}.", last(events, MemberObserved)
+        )
     failed = last(around, OwnerReadFailed)
     if failed is not None and isinstance(failed.event, OwnerReadFailed):
         read = failed.event
@@ -186,13 +197,30 @@ def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectH
     [stream] = _streams(kind, namespace, name) or [""]
     events = reader.of(stream) if stream else []
     if not events:
-        return None
+        return _refused(reader, kind, namespace, name)
     if kind == "podgroup":
         return ObjectHistory(
             kind, stream, events, [*reader.of(ROOM_STREAM, newest=True), *_joined(reader, stream, events)]
         )
     around = _around(namespace, events)
+    if last(events, OwnerResolved) is None:
+        around.add(CLUSTER_STREAM)
     return ObjectHistory(kind, stream, events, reader.of(*sorted(around)) if around else [])
+
+
+def _refused(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
+    """Return what is recorded of an object that does not fit its API; None if nothing is."""
+    stream = refused_stream(PODS if kind == "pod" else POD_GROUPS, namespace, name)
+    events = reader.of(stream) if kind else []
+    return ObjectHistory(kind, stream, events) if events else None
+
+
+def _left_alone(found: ObjectHistory) -> Explanation | None:
+    newest = found.events[-1]
+    if not isinstance(newest.event, MemberRefused):
+        return None
+    waits = Standing("Pending", "", "it to be mended")
+    return answer(waits, f"It is left alone, because {newest.event.error.rstrip('.')}.", newest)
 
 
 def _joined(reader: HistoryReader, stream: str, events: Sequence[Recorded]) -> list[Recorded]:
@@ -258,8 +286,8 @@ STORIES = ObjectStories(
     streams=_streams,
     find=find,
     explain={
-        "pod": lambda found: explain_member(found.events, found.around),
-        "podgroup": lambda found: explain_group(found.events, found.around),
+        "pod": lambda found: _left_alone(found) or explain_member(found.events, found.around),
+        "podgroup": lambda found: _left_alone(found) or explain_group(found.events, found.around),
     },
     absent={
         "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "

@@ -8,6 +8,7 @@ process that starts decides about everything once."""
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import EVENTS as CONNECTIVITY
@@ -26,8 +27,9 @@ from controlplane.controllers.podgroups.events import (
 from controlplane.controllers.podgroups.facets import PodGroupFacets
 from controlplane.controllers.podgroups.membership import Template
 from controlplane.controllers.podgroups.objects import CONFIG_MAPS, POD_GROUPS, PODS, OwnerReference
-from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS, OwnerAnswer, Resolution
-from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity
+from controlplane.controllers.podgroups.ownership import MOST_OWNERS, OUR_SCHEDULERS, OwnerAnswer, Resolution
+from controlplane.controllers.podgroups.phases import DEFAULT_FACTOR, ClusterCapacity, GroupClaim
+from controlplane.controllers.podgroups.reservations import Reservations, claim_of, gives_back
 from controlplane.controllers.podgroups.rules import NAME, NAMESPACE
 from controlplane.controllers.podgroups.state import (
     MemberState,
@@ -46,6 +48,20 @@ from controlplane.log.event import Part, Recorded
 _NOTHING_MEMBER, _NOTHING_GROUP = MemberState(), PodGroupState()
 # Groups of which nothing is left but the version of their stream: a new pod of their owner may want one again.
 _REMEMBERED = 100_000
+
+
+CLUSTER_STREAM = cluster_stream(MANAGEMENT)
+"""The stream of the connection to the cluster."""
+
+
+def unseen_kind(recorded: Iterable[Recorded]) -> str:
+    """Return which kind cannot be seen, without which no pod is given a group, by the events of the connection; "" if all can."""
+    connection = Connection(name=MANAGEMENT)
+    for one in recorded:
+        if one.stream == CLUSTER_STREAM:
+            connection = fold_connection(connection, one)
+    kind = next((one.name for one in (PODS, POD_GROUPS) if one.name in connection.off), "")
+    return f"{kind} cannot be seen there ({connection.off[kind]})" if kind else ""
 
 
 def place_of(state: MemberState) -> str:
@@ -77,7 +93,7 @@ class PodGroupPolicy(Part):
 class PodGroupIndex:
     """The states, and the ways between them."""
 
-    GIVEN = ("policy", "admitting")
+    GIVEN = ("policy",)
 
     def __init__(self, policy: PodGroupPolicy) -> None:
         self.policy = policy
@@ -90,7 +106,7 @@ class PodGroupIndex:
         self.connection = Connection(name=MANAGEMENT)
         self.positions = PodGroupFacets()
         self.waiters: dict[str, set[str]] = {}
-        self.admitting: dict[str, dict[str, int]] = {}
+        self._reservations = Reservations()
         self.unresolved: set[str] = set()
         self._members_of: dict[str, dict[str, None]] = {}
         self._users: dict[str, dict[str, set[str]]] = {}
@@ -129,12 +145,14 @@ class PodGroupIndex:
         elif isinstance(event, RoomObserved):
             self.capacity = event.room
             self.positions.around["room"] = recorded.position
-            waiting = [
-                (one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"
-            ]
-            self.enqueue(*(name for _, name in sorted(waiting)))
+            self._enqueue_waiting()
         elif isinstance(event, CONNECTIVITY):
             self._fold_connection(recorded)
+
+    def _enqueue_waiting(self) -> None:
+        """Have all groups decided about that may find room now, the oldest first."""
+        found = [(one.seen.created, name) for name, one in self.groups.items() if one.seen and one.phase == "Pending"]
+        self.enqueue(*(name for _, name in sorted(found)))
 
     # --- lookups -----------------------------------------------------------------------------------------------------
 
@@ -151,6 +169,13 @@ class PodGroupIndex:
         state = self.owners.get(owner_stream(namespace, owner))
         return state is not None and state.answer.outcome in ("NotFound", "Replaced")
 
+    def waits_no_more(self, stream: str, owner: str) -> None:
+        """Take note that a pod does not wait for an owner's read any longer."""
+        waiters = self.waiters.get(owner, set())
+        waiters.discard(stream)
+        if not waiters:
+            self.waiters.pop(owner, None)
+
     def members_of(self, stream: str) -> list[MemberState]:
         """Return the members of a group that are there, in the order in which they were resolved."""
         return [self.members[name] for name in self._members_of.get(stream, ())]
@@ -164,6 +189,20 @@ class PodGroupIndex:
     def template_streams(self, found: Resolution, namespace: str) -> list[str]:
         """Return the streams of the owners whose templates may say what a pod of a group asks for."""
         return [*self._below.get(found.owner.uid, ()), *(owner_stream(namespace, one) for one in found.chain[1:])]
+
+    def _claim(self, stream: str) -> GroupClaim | None:
+        group = self.groups.get(stream)
+        return claim_of(group, self.members_of(stream)) if group is not None else None
+
+    def kept_free_besides(self, stream: str) -> dict[str, int]:
+        """Return what all groups but one keep free, in billionths."""
+        return self._reservations.besides(stream, self.groups, self._claim)
+
+    def admit(self, stream: str) -> None:
+        """Count what a group is admitted for, until that is folded; one that is no longer Pending counts as it is."""
+        claim = self._claim(stream)
+        if claim is not None and claim.phase == "Pending":
+            self._reservations.admit(stream, claim.min_resources)
 
     def existing(self, kind: Kind) -> dict[str, tuple[str, str, str]]:
         """Return what the log says exists of a kind: UID to (namespace, name, resourceVersion).
@@ -196,16 +235,10 @@ class PodGroupIndex:
         before = self.members.get(stream, _NOTHING_MEMBER)
         after = fold_member(before, recorded)
         self.positions.member(stream, before, after, recorded.position)
-        left, joined = place_of(before), place_of(after)
-        if after.resolved is not before.resolved or left != joined:
-            if left:
-                self._leave(left, stream, before)
-            if joined:
-                self._join(joined, stream, after)
-            self._note_group_change(left, joined, before, after, recorded.position)
-        elif joined and isinstance(recorded.event, MemberObserved):
-            self.positions.in_group(joined, before, after, recorded.position)
-            self.enqueue(joined)
+        self._regroup(recorded, before, after)
+        gone = after.seen is None or (before.seen is not None and after.seen.uid != before.seen.uid)
+        if before.seen is not None and before.resolved is None and gone:
+            self._forget_looked_at(before.seen.facts.namespace, before.seen.facts.controller, stream)
         if after.seen is None:
             self.members.pop(stream, None)
         else:
@@ -215,6 +248,21 @@ class PodGroupIndex:
         else:
             self.unresolved.discard(stream)
         self.enqueue(stream)
+
+    def _regroup(self, recorded: Recorded, before: MemberState, after: MemberState) -> None:
+        """Let a pod leave the group that it was in and join the one that it is in, or tell that of what it shows now."""
+        stream, left, joined = recorded.stream, place_of(before), place_of(after)
+        for group in {left, joined}:
+            self._reservations.changed(group)
+        if after.resolved is not before.resolved or left != joined:
+            if left:
+                self._leave(left, stream, before)
+            if joined:
+                self._join(joined, stream, after)
+            self._note_group_change(left, joined, before, after, recorded.position)
+        elif joined and isinstance(recorded.event, MemberObserved):
+            self.positions.in_group(joined, before, after, recorded.position)
+            self.enqueue(joined)
 
     def _note_group_change(
         self, left: str, joined: str, before: MemberState, after: MemberState, position: int
@@ -238,8 +286,7 @@ class PodGroupIndex:
         mates.pop(stream, None)
         if not mates:
             self._members_of.pop(group, None)
-            if group not in self.groups:
-                self.positions.forget_group(group)
+            self._forget_group(group)
         self.enqueue(group)
         for owner in state.resolved.resolution.chain[1:] if state.resolved is not None else ():
             groups = self._users.get(owner.uid, {})
@@ -250,34 +297,57 @@ class PodGroupIndex:
                 self._users.pop(owner.uid, None)
                 self._forget(owner_stream(group.split("/")[1], owner))
 
-    def _forget(self, key: str) -> None:
-        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself."""
+    def _forget_group(self, stream: str) -> None:
+        """Drop a group that is gone, and so are its members and what was to be written to it."""
+        state = self.groups.get(stream)
+        if state is not None and (state.seen is not None or state.slot.effect is not None):
+            return
+        self.positions.forget_group(stream)
+        if state is not None:
+            del self.groups[stream]
+            self.left[stream] = WriteSlot(version=state.slot.version, position=state.slot.position)
+            if len(self.left) > _REMEMBERED:
+                self.left.popitem(last=False)
+
+    def _forget(self, key: str, waited: str = "") -> None:
+        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself. `waited`: who
+        does not wait for it any longer.
+        """
         state = self.owners.get(key)
-        if state is not None and not state.watched and not self.waiters.get(key):
+        if state is not None and not state.watched and not self.waiters.get(key, set()) - {waited}:
             del self.owners[key]
             self.positions.forget_owner(key)
 
+    def _forget_looked_at(self, namespace: str, following: OwnerReference | None, stream: str = "") -> None:
+        """Drop what was read of an owner and those above it for a pod that went before it was known whose group it is in, or for
+        an owner that went.
+        """
+        for _ in range(MOST_OWNERS):
+            key = owner_stream(namespace, following) if following is not None else ""
+            if following is None or (state := self.owners.get(key)) is None:
+                return
+            if following.uid not in self._users:
+                self._forget(key, stream)
+            following = state.answer.facts.controller if state.answer.facts is not None else None
+
     def _fold_group(self, recorded: Recorded) -> None:
         stream = recorded.stream
-        self.admitting.pop(stream, None)
+        self._reservations.folded(stream)
         self.left.pop(stream, None)
         before = self.groups.get(stream, _NOTHING_GROUP)
         after = fold_group(before, recorded)
         self.positions.group(stream, before, after, recorded.position)
-        if after.seen is None and after.slot.effect is None and not self._members_of.get(stream):
-            self.groups.pop(stream, None)
-            self.positions.forget_group(stream)
-            self.left[stream] = WriteSlot(version=after.slot.version, position=after.slot.position)
-            if len(self.left) > _REMEMBERED:
-                self.left.popitem(last=False)
-        else:
-            self.groups[stream] = after
+        self.groups[stream] = after
+        if not self._members_of.get(stream):
+            self._forget_group(stream)
         if (before.seen is None) != (after.seen is None) or (
             before.seen is not None and after.seen is not None and before.seen.owner_uid != after.seen.owner_uid
         ):
             self.enqueue(*self._members_of.get(stream, ()))
         if before.seen is not after.seen or before.slot != after.slot:
             self.enqueue(stream)
+        if gives_back(before, after):
+            self._enqueue_waiting()
 
     def _fold_owner(self, recorded: Recorded) -> None:
         key, event = recorded.stream, recorded.event
@@ -293,14 +363,23 @@ class PodGroupIndex:
         if isinstance(event, OwnerObserved) or (before is not None and before.watched):
             for uid in sorted(uids):
                 self.enqueue(*sorted(self._users.get(uid, ())))
-        if not after.watched and before is not None and before.watched and after.owner.uid not in self._users:
-            self.owners.pop(key, None)
-            self.positions.forget_owner(key)
+        if before is not None and before.watched and not after.watched and after.owner.uid not in self._users:
+            self._forget_watched(key, before)
+
+    def _forget_watched(self, key: str, before: OwnerState) -> None:
+        """Drop an owner that is not watched any more and that nobody is below."""
+        self.owners.pop(key, None)
+        self.positions.forget_owner(key)
+        facts = before.answer.facts
+        self._forget_looked_at(before.namespace, facts.controller if facts is not None else None)
 
     def _fold_template(self, key: str, before: OwnerState | None, after: OwnerState) -> None:
         for state in (before, after):
             if state is not None and state.template is not None and state.template.above:
-                self._below.get(state.template.above, {}).pop(key, None)
+                below = self._below.get(state.template.above, {})
+                below.pop(key, None)
+                if not below:
+                    self._below.pop(state.template.above, None)
         if after.template is not None and after.template.above:
             self._below.setdefault(after.template.above, {})[key] = after.template
 
@@ -308,7 +387,7 @@ class PodGroupIndex:
         ready = self.ready
         if isinstance(recorded.event, ServiceStarted):
             self.connection = restarted(self.connection, recorded)
-        elif recorded.stream == cluster_stream(MANAGEMENT):
+        elif recorded.stream == CLUSTER_STREAM:
             self.connection = fold_connection(self.connection, recorded)
         self.positions.connected(self.connection, recorded.position)
         if self.ready and not ready:

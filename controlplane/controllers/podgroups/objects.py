@@ -169,13 +169,24 @@ def controller_of(obj: Json) -> OwnerReference | None:
     if not chosen:
         return None
     place, reference = chosen[0]
-    where, needed = f"metadata.ownerReferences[{place}].", "a controlling reference names its object by all four fields"
+    where = f"metadata.ownerReferences[{place}]."
     return OwnerReference(
-        api_version=text(reference, "apiVersion", where, needed=needed),
-        kind=text(reference, "kind", where, needed=needed),
-        name=text(reference, "name", where, needed=needed),
-        uid=text(reference, "uid", where, needed=needed),
+        api_version=_named(reference, "apiVersion", where),
+        kind=_named(reference, "kind", where),
+        name=_named(reference, "name", where),
+        uid=_named(reference, "uid", where),
     )
+
+
+def _named(reference: Json, field: str, where: str) -> str:
+    """Return a field of a controlling reference; `OwnerMisfit` for a text by which no object can be told: the API server takes
+    any.
+    """
+    found = text(reference, field, where, needed="a controlling reference names its object by all four fields")
+    parts = found.split("/", 1) if field == "apiVersion" else [found]
+    if not all(map(kinds.is_path_part, parts)):
+        raise OwnerMisfit(f"{where}{field}", f"is {found[:60]!a}", "name an object that there can be")
+    return found
 
 
 def identity(obj: Json) -> tuple[str, str, str]:

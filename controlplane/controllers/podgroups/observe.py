@@ -174,4 +174,4 @@ def _rules(obj: Json, version: str) -> Event:
 
 def _refused(kind: Kind, obj: Json, error: Exception) -> tuple[str, Event]:
     event = events.MemberRefused(**fields.refusal(kind, obj, error))
-    return f"refused/{kind.name}/{event.namespace}/{event.name}", event
+    return events.refused_stream(kind, event.namespace, event.name), event

@@ -138,12 +138,20 @@ def read_document(document: object) -> Rules:
     lists = [key for key in document if str(key).lower() in (LIST, ALIAS.lower())]
     if len(lists) > 1:
         raise _invalid(" and ".join(map(str, lists)), "are both there", f"keep {LIST} alone: the other is its old name")
+    # The file has other keys of Volcano's, which are left alone.
+    misspelt = next((key for key in document if key not in lists and _letters(key).startswith("podgroup")), None)
+    if misspelt is not None:
+        raise _invalid(str(misspelt), "is no key of it", f"write {LIST}")
     entries = document[lists[0]] if lists else None
     if entries is None:
         return Rules()
     if not isinstance(entries, list):
         raise _invalid(str(lists[0]), f"is {spelled(entries)}", "write a list of entries")
     return _entries(entries)
+
+
+def _letters(key: object) -> str:
+    return "".join(filter(str.isalpha, str(key))).lower()
 
 
 def _entries(entries: Iterable[object]) -> Rules:

@@ -15,7 +15,7 @@ import msgspec
 from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.coscheduling.feasibility.accounting import account
 from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, judge
-from controlplane.controllers.coscheduling.feasibility.workers import Key, Look, WorkerCapacity
+from controlplane.controllers.coscheduling.feasibility.workers import NO_NAME, Key, Look, WorkerCapacity
 from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import CLAIMS, PIPELINES, PipelineRun
 from controlplane.controllers.coscheduling.pipeline import Pipeline, PipelineTask
@@ -25,7 +25,7 @@ from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.problems import InputRefused
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.job_kinds.pipelinerun import ASKS_FOR_MODE
-from controlplane.kube.kinds import PERSISTENT_VOLUMES, Json
+from controlplane.kube.kinds import PERSISTENT_VOLUMES, Json, is_path_part
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import spell, to_milli
 from controlplane.values import Value
@@ -157,6 +157,8 @@ class _Looks:
 
     def at(self, key: Key) -> Look | None:
         """Return what is known of an object, None if it was never looked at."""
+        if not is_path_part(key.name):
+            return NO_NAME
         self.needs.append(key)
         found = self._worker.looks.get(key)
         self.missing = self.missing or found is None

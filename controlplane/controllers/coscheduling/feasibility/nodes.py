@@ -23,6 +23,7 @@ from controlplane.controllers.coscheduling.placement.placeholders import RESOURC
 from controlplane.controllers.coscheduling.placement.templates import task_template
 from controlplane.controllers.coscheduling.placement.volumes import BoundVolume, apart
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
+from controlplane.kube.kinds import is_path_part
 from controlplane.kube.pod_requests import Requests
 from controlplane.kube.quantities import nanos, spell, to_milli
 from controlplane.kube.well_known import PODS_RESOURCE
@@ -105,7 +106,7 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Candid
         return no(CoschedulingReason.MODE_DIFFERS, f'its mode is "{facts.mode}", not "{mode}"')
     missing = _missing_claim(run, facts)
     if missing:
-        return no(CoschedulingReason.CLAIM_MISSING, f"there is no claim {run.namespace}/{missing}")
+        return no(CoschedulingReason.CLAIM_MISSING, f"there is no claim {run.namespace}/{shown_name(missing)}")
     effective, early = facts.mode or mode or Mode.DISABLED, 0
     for workspace, name in _storage_classes(run, facts):
         if facts.storage_classes is None:
@@ -122,6 +123,11 @@ def judge(run: PipelineRun, pipeline: Pipeline, mode: Mode | None, facts: Candid
         if refused is not None:
             return no(*refused)
     return ClusterFeasibility(cluster=facts.name, early=early)
+
+
+def shown_name(name: str) -> str:
+    """Return how sentences call an object: by its name, or by the beginning of what cannot be one."""
+    return name if is_path_part(name) else ascii(name[:60])
 
 
 def _missing_claim(run: PipelineRun, facts: CandidateClusterFacts) -> str:

@@ -7,20 +7,20 @@ that we may not see there, or that is not listed in time, is not known, and says
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.coscheduling.feasibility import events
-from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts
+from controlplane.controllers.coscheduling.feasibility.nodes import CandidateClusterFacts, shown_name
 from controlplane.controllers.coscheduling.flags import FLAGS_NAME, Flags, effective
 from controlplane.controllers.coscheduling.objects import CONFIG_MAPS, NODES, PODS, PipelineRun
 from controlplane.controllers.coscheduling.placement.gates import NodeCapacity
 from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.reasons import CoschedulingReason
-from controlplane.kube.kinds import STORAGE_CLASSES, Json, Kind
+from controlplane.kube.kinds import STORAGE_CLASSES, Json, Kind, is_path_part
 from controlplane.kube.pod_requests import amounts
 from controlplane.kube.quantities import NANO
 from controlplane.kube.tolerations import Taint
@@ -43,7 +43,7 @@ class Key(msgspec.Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{shown_name(self.name)}"
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -65,6 +65,10 @@ class Look(msgspec.Struct, frozen=True):
         if self.outcome == "Found":
             return self.at + _BELIEVED
         return self.at + min(_FIRST_PAUSE * (1 << min(self.misses - 1, 10)), _LAST_PAUSE)
+
+
+NO_NAME = Look("Missing", {}, "it is no name", datetime(1970, 1, 1, tzinfo=UTC), 0, 0, 1)
+"""What is known of an object whose name none can have: nobody looks for it."""
 
 
 class WorkerFacts(msgspec.Struct, frozen=True):
@@ -213,6 +217,8 @@ class WorkerCapacity:
         """Return the claims that are there as far as is known; what is not known is added to `unknown`."""
         there = set()
         for key in claims:
+            if not is_path_part(key.name):
+                continue
             look = self.looks.get(key)
             if look is None or look.outcome != "Missing":
                 there.add((key.namespace, key.name))

@@ -12,11 +12,10 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import priority_of
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
-from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
-from controlplane.kube.requests import event_about
+from controlplane.kube.requests import event_about, truncated
 from controlplane.kube.slices import SLICE_REPLACED
 
 _LIMIT = 1024
@@ -68,7 +67,7 @@ def notice(
 
 def _event(about: ObjectRef, uid: str, told: _Told, position: int, identity: str, now: datetime) -> Request:
     kind, reason, note = told
-    return event_about(about, uid, kind, reason, truncated(note, _LIMIT), f"{position:x}", identity, now)
+    return event_about(about, uid, kind, reason, note, f"{position:x}", identity, now)
 
 
 def _priorities(

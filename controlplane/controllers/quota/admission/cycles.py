@@ -14,7 +14,6 @@ from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.admission.observe import workload_stream
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
-from controlplane.controllers.quota.admission.workload_status import truncated
 from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
 from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
@@ -26,6 +25,7 @@ from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import BLOCKED
+from controlplane.kube.requests import truncated
 from controlplane.log.event import NewEvent
 
 _CONSIDERED = 1024  # bytes of a note of an Event, of which it is the largest part

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, topology_events
-from controlplane.controllers.quota.admission.workload_status import ADMITTED, WorkloadStatus, as_read, truncated
+from controlplane.controllers.quota.admission.workload_status import ADMITTED, MESSAGE_LIMIT, WorkloadStatus, as_read
 from controlplane.controllers.quota.engine.info import total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.rendering import cluster_queue_usage, local_queue_usage, readiness
@@ -20,6 +20,7 @@ from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
+from controlplane.kube.requests import truncated
 
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
@@ -53,7 +54,7 @@ def _readiness(
     if seen.deleting:
         return "False", "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     active, reason, message = readiness(index.engine.snapshot, node)
-    return str(active), reason, truncated(message)
+    return str(active), reason, truncated(message, MESSAGE_LIMIT)
 
 
 def is_admitted(index: AdmissionIndex, key: str) -> bool:

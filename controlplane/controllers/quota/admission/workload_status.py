@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import BLOCKED
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import timestamp, truncated
 from controlplane.kube.workload_status import RAN_TOO_LONG
 
 QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
@@ -24,13 +24,8 @@ PENDING_EVALUATION, GATED, ON_HOLD = "PendingEvaluation", "AdmissionGated", "OnH
 NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
-_MESSAGE_LIMIT = 32 * 1024
+MESSAGE_LIMIT = 32 * 1024
 _NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-def truncated(message: str, limit: int = _MESSAGE_LIMIT) -> str:
-    """Return a message that fits, as Kueue cuts it."""
-    return message if len(message.encode()) <= limit else message.encode()[: limit - 4].decode(errors="ignore") + " ..."
 
 
 @dataclass(slots=True)
@@ -84,7 +79,7 @@ class WorkloadStatus:
             "type": type_,
             "status": value,
             "reason": reason,
-            "message": truncated(message),
+            "message": truncated(message, MESSAGE_LIMIT),
             "lastTransitionTime": timestamp(self.now),
         }
         observed = self.generation if generation is None else generation
