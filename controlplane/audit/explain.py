@@ -38,7 +38,7 @@ from controlplane.audit.case import (
     waits_since,
     went_with_restore,
 )
-from controlplane.audit.ended import statements
+from controlplane.audit.ended import statements, untold
 from controlplane.audit.standing import check_of, grace, standing, unknown_copy
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
@@ -341,7 +341,8 @@ def _finished(case: Case) -> Answer:
     copy = case.since(CloneObserved, lambda seen: seen.is_true("Finished"), source) if source else None
     chosen = case.last(WinnerChosen, test=lambda e: e.cluster == source) if source else None
     where = f" on {source}" if source else ""
-    return f"It finished{where}{said(local, 'Finished')}.", [chosen, copy, decided, shows]
+    why, refused = untold(case)
+    return f"It finished{where}{said(local, 'Finished')}.{why}", [chosen, copy, decided, shows, *refused]
 
 
 def _deleting(case: Case) -> Answer:
