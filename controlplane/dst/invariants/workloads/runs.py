@@ -5,7 +5,7 @@ violation when a copy starts to run beside another one. Two copies are forgiven 
 first one's cluster was lost for as long as the grace is, before the second job was created, and the job does not ask
 for never-twice; or its etcd was put back, and the copy with it. And, never-twice or not, where an operator was wrong:
 he had given the cluster up on which the first job had been decided, and the second was decided before that cluster was
-back; and where the first one's API server had said no to its removal, as docs/explanation/failure-model.md says."""
+back. And where the first one's API server had said no to its removal, if the job does not ask for never-twice."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class RunRules:
         if self._was_given_up(*first, second[1]):
             self.by_operators += 1
             return True
-        if self._was_kept(*first, second[1]):
+        if not first[1].once and self._was_kept(*first, second[1]):
             return True
         older, newer = ((other, run), mine) if run.created <= mine.created else ((cluster, mine), run)
         return self._was_lost(*older, newer)
