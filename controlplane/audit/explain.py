@@ -216,14 +216,15 @@ def _chosen(case: Case) -> Answer:
     cluster = case.standing.cluster
     failure = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
     held = f"; a write was refused: {failure.message}" if failure else ""
+    stay = [name for name in sorted(case.state.remotes) if name != cluster and f"{name}/Job" in case.state.trouble]
+    held += "".join(f"; its removal from {name} failed: {case.state.trouble[f'{name}/Job'].message}" for name in stay)
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
     lost = [away(case, name) for name in held_by(case)]
     return text, [
         chosen,
         case.last(JobCreationDecided, test=lambda e: chosen is None or e.position > chosen.position),
         *lost,
-        *refusal(case, cluster),
-        *refusal(case, "@management"),
+        *(one for name in (cluster, *stay, "@management") for one in refusal(case, name)),
     ]
 
 
