@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from http import HTTPStatus
 
 import msgspec
 
-from controlplane.audit.case import STAMP, Case, restored, result_of, said_of_restore, taken_back
+from controlplane.audit.case import STAMP, Answer, Case, refusal, restored, result_of, said_of_restore, taken_back
 from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -27,6 +28,7 @@ from controlplane.controllers.multikueue.events import (
     CopyJudged,
     JobCreationDecided,
     NominationDecided,
+    StatusRelayDecided,
     WinnerChosen,
     WinnerReleased,
 )
@@ -43,6 +45,19 @@ from controlplane.runtime.explanation import About, Statement
 from controlplane.runtime.phrases import listed
 
 _SECOND = timedelta(seconds=1)
+
+
+def untold(case: Case) -> Answer:
+    """Return why the job of a Workload that has finished does not say that it ended, and what shows it; "" if it does, or if
+    nothing was refused."""
+    failure, job = case.state.trouble.get(f"{MANAGEMENT}/Job"), case.context.job
+    if failure is None or failure.action != StatusRelayDecided.__name__ or job is None or job.finished:
+        return "", []
+    again = failure.code == HTTPStatus.FORBIDDEN
+    kept = [name for name, remote in sorted(case.state.remotes.items()) if remote.job is not None and again]
+    ends = [", and is tried again" if again else "", f"; the copy stays on {listed(kept)} until then" if kept else ""]
+    text = f" Its job does not say so: the last status was refused ({failure.message}){''.join(ends)}."
+    return text, refusal(case, MANAGEMENT)
 
 
 def statements(case: Case) -> list[Statement]:

@@ -38,7 +38,7 @@ from controlplane.audit.case import (
     waits_since,
     went_with_restore,
 )
-from controlplane.audit.ended import statements
+from controlplane.audit.ended import statements, untold
 from controlplane.audit.standing import check_of, grace, standing, unknown_copy
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
@@ -216,14 +216,15 @@ def _chosen(case: Case) -> Answer:
     cluster = case.standing.cluster
     failure = case.state.trouble.get(f"{cluster}/Job") or case.state.trouble.get("@management/Workload")
     held = f"; a write was refused: {failure.message}" if failure else ""
+    stay = [name for name in sorted(case.state.remotes) if name != cluster and f"{name}/Job" in case.state.trouble]
+    held += "".join(f"; its removal from {name} failed: {case.state.trouble[f'{name}/Job'].message}" for name in stay)
     text = f"{cluster} was chosen {clause}, and it waits for {case.standing.waits_for}{held}."
     lost = [away(case, name) for name in held_by(case)]
     return text, [
         chosen,
         case.last(JobCreationDecided, test=lambda e: chosen is None or e.position > chosen.position),
         *lost,
-        *refusal(case, cluster),
-        *refusal(case, "@management"),
+        *(one for name in (cluster, *stay, "@management") for one in refusal(case, name)),
     ]
 
 
@@ -341,7 +342,8 @@ def _finished(case: Case) -> Answer:
     copy = case.since(CloneObserved, lambda seen: seen.is_true("Finished"), source) if source else None
     chosen = case.last(WinnerChosen, test=lambda e: e.cluster == source) if source else None
     where = f" on {source}" if source else ""
-    return f"It finished{where}{said(local, 'Finished')}.", [chosen, copy, decided, shows]
+    why, refused = untold(case)
+    return f"It finished{where}{said(local, 'Finished')}.{why}", [chosen, copy, decided, shows, *refused]
 
 
 def _deleting(case: Case) -> Answer:

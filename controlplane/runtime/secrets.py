@@ -15,13 +15,15 @@ from controlplane.kube.kinds import Json, meta
 
 
 class Secrets:
-    """A `Sink` for Secrets. `on_change(name)` hears of each that appears, changes or goes."""
+    """A `Sink` for Secrets. `on_change(name)` hears of each that appears, changes or goes, and of each that somebody asked for
+    while none could be read."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._objects: dict[str, Json] = {}
         self._on_change = on_change
         self._listed = asyncio.Event()
         self._off = ""
+        self._refused: dict[str, None] = {}
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
         """Take what the API server showed."""
@@ -34,6 +36,12 @@ class Secrets:
             else:
                 self._off = ""
                 self._listed.set()
+                self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        refused, self._refused = self._refused, {}
+        for name in refused:
+            self._on_change(name)
 
     def _take(self, change: Change) -> None:
         name = str(meta(change.object)["name"])
@@ -49,5 +57,6 @@ class Secrets:
         """Return the kubeconfig in a Secret, once the Secrets are listed; `KubeconfigError` if it is not there."""
         await self._listed.wait()
         if self._off:
+            self._refused[name] = None
             raise KubeconfigError(BAD, f'Secret "{name}" cannot be read: {self._off}')
         return kubeconfig_of_secret(name, self._objects.get(name))

@@ -245,7 +245,7 @@ class LeadershipTerm(ABC):
         await self.runner.catch_up(head.position)
         self._effects.inherited = self._letting_go.since = head.position
         watched, holder = self._looked_since(), self._context.settings.leader.identity
-        since = watched.until(head.heartbeat) if watched is not None else None
+        since = watched.until(head) if watched is not None else None
         started = service_started(head.epoch, holder, self._context.ports.version, since)
         policy = self._policy()
         said = [NewEvent(stream=started.stream, event=policy)] if policy is not None else []

@@ -13,6 +13,7 @@ from tests.audit.ordeals import (
     fresh,
     give_up,
     given_up,
+    kept_by_a,
     let_b_preempt,
     lose_for,
     name_taken,
@@ -156,6 +157,15 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             "CloneObserved",
             "GateOpeningDecided",
         ],
+    ),
+    (
+        "Chosen",
+        after(fresh, kept_by_a),
+        (
+            "b was chosen because b was the only one that had admitted it, and it waits for the other copies to go (a);"
+            " its removal from a failed: jobs.batch is forbidden."
+        ),
+        ["CloneObserved", "WinnerChosen", "EffectFailed"],
     ),
     (
         "Nominated",

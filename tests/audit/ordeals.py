@@ -10,6 +10,7 @@ import msgspec
 from controlplane.audit.explain import explain
 from controlplane.controllers.connectivity.events import ClusterForgotten, MassOutageBegan
 from controlplane.controllers.multikueue import state as workload
+from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.controllers.multikueue.observations import ObservationRefused, PreemptionGate
 from controlplane.kube.kinds import JOBS
@@ -67,6 +68,17 @@ def let_b_preempt(life: Life) -> None:
 def given_up(life: Life) -> None:
     life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
     life.clone("b", {"Evicted": ("Preempted", "")}).remote_job("b", suspended=True).decide()
+
+
+def kept_by_a(life: Life) -> None:
+    """What was evicted on a before its job started is not removed there, and must never run twice."""
+    index = life.script.fleet.index
+    index.policy = msgspec.structs.replace(index.policy, execution_policy=NEVER_TWICE)
+    life.offered("a", "b").clone("a", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.clone_gone("b").decide().remote_job("a", suspended=True).decide()
+    life.clone("a", {"Evicted": ("Preempted", "to make room")}).decide().decide()
+    life.clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.refused("a/Job", "RemovalDecided", 403, "jobs.batch is forbidden").decide()
 
 
 def nobody_there(life: Life) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 from controlplane.controllers.connectivity.events import (
@@ -16,6 +17,7 @@ from controlplane.controllers.connectivity.local_connection import service_start
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.controllers.multikueue.events import EffectFailed
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (
@@ -205,6 +207,19 @@ class Life:
         return self.put(
             observations.RemoteJobGone(namespace=self.namespace, name=self.job_name, uid=uid, kind=JOBS.name), cluster
         )
+
+    def refused(self, target: str, action: str, code: int, message: str = "no", failures: int = 1) -> Life:
+        """An API server says no to a write."""
+        event = EffectFailed(
+            target=target,
+            action=action,
+            code=code,
+            error=HTTPStatus(code).phrase.replace(" ", ""),
+            message=message,
+            failures=failures,
+            retry_at=self.script.now,
+        )
+        return self.put(event, target.partition("/")[0])
 
     # --- longer ways ---
 

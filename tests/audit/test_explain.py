@@ -48,6 +48,24 @@ def test_the_end_of_the_grace_is_told() -> None:
     assert f"is taken back at {since + timedelta(minutes=15):%Y-%m-%d %H:%M:%S UTC}." in ask(life).sentence
 
 
+def test_a_last_status_that_cannot_be_written_is_told_of_what_has_finished() -> None:
+    life = fresh(Script(*WORKERS)).runs("b", *WORKERS)
+    life.remote_job("b", status="22", finished=True).clone("b", {"Finished": ("Succeeded", "done")})
+    for failures in (1, 2, 3):
+        life.decide().refused("@management/Job", "StatusRelayDecided", 403, "jobs.batch is forbidden", failures)
+    life.decide().seen({"Finished": ("Succeeded", "done")}).decide()
+    told = ask(life)
+    assert told.sentence == (
+        "It finished on b (Succeeded: done). Its job does not say so: the last status was refused (jobs.batch is forbidden), and is"
+        " tried again; the copy stays on b until then."
+    )
+    assert "EffectFailed" in [type_of(recorded) for recorded in told.events]
+    life.remote_job_gone("b").clone_gone("b")
+    assert ask(life).sentence.endswith("(jobs.batch is forbidden), and is tried again.")
+    life.job(status="22", finished=True, inactive=True)
+    assert ask(life).sentence == "It finished on b (Succeeded: done)."
+
+
 def test_no_place_is_left_out() -> None:
     assert {case[0] for case in CASES} == set(WORDS) == set(ANSWERS)
 

@@ -27,7 +27,25 @@ MENDED: list[tuple[str, int, str]] = [
         951116,
         "an elastic job ran on two clusters: its copy, which could not be seen, was bound to a replaced slice",
     ),
+    (WORKLOADS, 951771, "a choice of a cluster that the log had refused counted where Workloads must be spread"),
+    (
+        WORKLOADS,
+        951791,
+        "a last status that was forbidden was gone with its copy, and with the log that went back to before it",
+    ),
+    (
+        WORKLOADS,
+        960016,
+        "a job whose Workload was deleted waited for ever for a removed second name of a cluster in view",
+    ),
+    (WORKLOADS, 951898, "an elastic job was queued again whose copy was deleted the moment it had ended"),
+    (
+        WORKLOADS,
+        951259,
+        "none of the product's: somebody kept a Workload of that name on the only cluster that a job may go to",
+    ),
     (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
+    (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
     (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),
     (
@@ -39,6 +57,7 @@ MENDED: list[tuple[str, int, str]] = [
     (CANDIDATES, 945372, "a pod showed fewer restarts than it had when its log had gone back"),
     (CANDIDATES, 945473, "a pod ran twice: its log had gone back to a delegate before the one that the pod names"),
     (CANDIDATES, 945621, "a delegate ran on for a pod that had failed: the log had gone back to before it did"),
+    (LOCAL, 951159, "none of the product's: a group falls back some time after the last look at it"),
     (LOCAL, 945002, "an owner was not recorded whose first showing was taken back while the log was away"),
 ]
 

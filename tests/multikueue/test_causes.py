@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from controlplane.controllers.connectivity.events import ClusterForgotten
 from controlplane.controllers.multikueue.causes import CAUSES, may_cause
-from controlplane.controllers.multikueue.events import EVENTS, ConditionDecided, EffectFailed, WorkloadDecision
+from controlplane.controllers.multikueue.events import EVENTS, ConditionDecided, WorkloadDecision
 from controlplane.controllers.multikueue.observations import Priority
 from tests.audit import ordeals, stories
 from tests.audit.script import Life, Script, at
@@ -48,16 +48,7 @@ def refused_twice(life: Life) -> None:
     life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
     life.clone_gone("a").clone_gone("c").decide()
     for failures in (1, 2):
-        failed = EffectFailed(
-            target="b/Job",
-            action="JobCreationDecided",
-            code=422,
-            error="Invalid",
-            message="no",
-            failures=failures,
-            retry_at=life.script.now,
-        )
-        life.put(failed, "b").decide()
+        life.refused("b/Job", "JobCreationDecided", 422, failures=failures).decide()
 
 
 def evicted_here(life: Life) -> None:
@@ -92,16 +83,7 @@ def late_cluster(life: Life) -> None:
 def slow_loser(life: Life) -> None:
     """The API server of a refuses the removal at first: what was decided with the choice is decided again, after it."""
     life.offered(*WORKERS).clone("b", {"QuotaReserved": True, "Admitted": True}).decide()
-    failed = EffectFailed(
-        target="a/Workload",
-        action="RemovalDecided",
-        code=500,
-        error="InternalError",
-        message="no",
-        failures=1,
-        retry_at=life.script.now,
-    )
-    life.put(failed, "a").decide()
+    life.refused("a/Workload", "RemovalDecided", 500).decide()
 
 
 # The story, the decision and its reason; then the event that it rests on: its type, its stream's first word, the

@@ -145,17 +145,55 @@ def test_the_selected_cluster_waits_for_the_job_that_another_one_got_meanwhile()
     assert "JobCreation a" not in scene.names()
 
 
-def test_a_last_status_that_was_forbidden_is_written_once_the_right_to_is_back() -> None:
-    """The Workload is finished without it, and the copy has gone: nobody but the log knows how the job ended."""
-    scene = settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"})
+def forbidden(scene: Scene) -> Scene:
+    """The last status is forbidden three times, and the Workload is finished without it."""
     for failures in (1, 2, 3):
         scene.refuses(final(scene), 403, "Forbidden", timedelta(seconds=1), failures)
         scene.tick(seconds=1)
     assert scene.names() == ["Finish"]
-    scene.workload({"Finished": "Succeeded"}).remote_job_gone("a").clone_gone("a")
+    return scene.workload({"Finished": "Succeeded"})
+
+
+def test_a_last_status_that_was_forbidden_is_written_once_the_right_to_is_back() -> None:
+    """The Workload is finished without it, and somebody has removed the copy: nobody but the log knows how the job ended."""
+    scene = forbidden(settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"}))
+    scene.remote_job_gone("a").clone_gone("a")
     assert scene.names() == []
     assert scene.wake is not None
     scene.now = scene.wake
     assert final(scene).status == TWO
     scene.job(status=TWO, finished=True, inactive=True)
     assert scene.names() == []
+
+
+def test_a_copy_whose_last_status_was_forbidden_stays_until_it_is_written() -> None:
+    """A log that goes back may not have seen it: nobody would know it then."""
+    scene = forbidden(settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"}))
+    for failures in (4, 5):
+        assert scene.names() == []
+        assert scene.wake is not None
+        scene.now = scene.wake
+        scene.refuses(final(scene), 403, "Forbidden", timedelta(minutes=5), failures)
+    assert scene.names() == []
+    scene.now = scene.wake
+    assert final(scene).status == TWO
+    scene.job(status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_a_copy_whose_last_status_was_forbidden_does_not_outlive_its_job() -> None:
+    scene = forbidden(settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"}))
+    assert scene.names() == []
+    scene.job(deleting=True)
+    assert scene.names() == ["Removal Job a"]
+
+
+def test_a_copy_whose_last_status_does_not_fit_goes() -> None:
+    """What the API server finds wrong with a status stays wrong."""
+    scene = settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"})
+    for failures in (1, 2, 3):
+        scene.refuses(final(scene), 422, "Invalid", timedelta(seconds=1), failures)
+        scene.tick(seconds=1)
+    assert scene.names() == ["Finish"]
+    scene.workload({"Finished": "Succeeded"})
+    assert scene.names() == ["Removal Job a"]

@@ -254,6 +254,24 @@ def test_the_last_status_of_a_pod_is_written_though_its_api_server_has_trouble_f
     assert ("FinishDecided" in [type(one).__name__ for one in scene.decided]) != waits
 
 
+def test_a_pod_whose_last_status_was_forbidden_keeps_its_copy_until_it_is_written() -> None:
+    scene = Pods("a").running()
+    scene.copy("a", "p-0", status=TWO, finished=True).copy("a", "p-1", status=TWO, finished=True)
+    scene.clone("a", {"Finished": ("Succeeded", "")})
+    (write,) = [one for one in scene.decide() if isinstance(one, StatusRelayDecided) and one.member == "p-1"]
+    scene.pod("p-0", status=TWO, finished=True, inactive=True)
+    scene.refuses(write, 403, "Forbidden", timedelta(seconds=1), 3)
+    scene.tick(seconds=2)
+    assert scene.names() == ["Finish"]
+    scene.workload({"Finished": ("Succeeded", "")})
+    assert scene.names() == []
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert scene.names() == ["StatusRelay"]
+    scene.pod("p-1", status=TWO, finished=True, inactive=True)
+    assert "Removal Job a" in scene.names()
+
+
 def test_a_gated_pod_keeps_its_own_condition_until_its_copy_is_scheduled() -> None:
     scene = Pods("a").running()
     gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
@@ -292,3 +310,17 @@ def test_a_pod_that_becomes_the_job_of_its_group_while_its_copy_is_made_is_made_
     scene.workload({"QuotaReserved": True, "Admitted": True}, **scene.owned("p-2", "p-1"))
     scene.copy("a", "p-2")
     assert [one for one in scene.state.effects if one.endswith("p-2")] == []
+
+
+@pytest.mark.parametrize("name", ["p-0", "p-1"])
+def test_a_pod_that_was_put_back_to_before_it_failed_is_shown_that_again(name: str) -> None:
+    """Its group goes on, with another pod in its place, so its Workload does not finish and says nothing of it."""
+    scene = Pods("a").running()
+    scene.copy("a", name, status=TWO, finished=True, inactive=True)
+    assert scene.names() == ["StatusRelay"]
+    scene.pod(name, status=TWO, finished=True, inactive=True)
+    assert scene.tick(seconds=2).names() == []
+    scene.pod(name, status=ONE, finished=False, inactive=False)
+    assert scene.names() == ["StatusRelay"]
+    scene.pod(name, status=TWO, finished=True, inactive=True)
+    assert scene.tick(seconds=2).names() == []

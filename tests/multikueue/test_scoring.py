@@ -10,15 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import (
     CheckStateDecided,
     ClustersScored,
     JobCreationDecided,
     NominationDecided,
+    WinnerChosen,
 )
 from controlplane.controllers.multikueue.nominate import SCORED
 from controlplane.controllers.multikueue.scoring import ScoringFacts, ScoringRules, Subject, WorkloadScoring
-from tests.multikueue.scene import STREAM, Scene
+from controlplane.kube.kinds import JOBS
+from controlplane.runtime.controller import Decided
+from tests.multikueue.scene import NS, STREAM, Scene
 
 QUIET: dict[str, Any] = {"latency_weight": 0, "rejection_weight": 0}
 
@@ -226,20 +230,53 @@ def test_whoever_keeps_to_the_rule_never_exceeds_the_skew(start: list[int], skew
         assert max(placed.values()) - min(placed[name] for name in names) <= max(skew, before)
 
 
-def test_another_workload_of_the_queue_counts_before_its_choice_is_in_the_log() -> None:
+def another(made: Scene) -> Scene:
+    """Another Workload of the same queue, of another job."""
+    event = observations.JobObserved(
+        namespace=NS,
+        name="other",
+        uid="other-uid",
+        kind=JOBS.name,
+        resource_version="7",
+        managed_by="kueue.x-k8s.io/multikueue",
+        suspended=True,
+        template="aa" * 32,
+        status="00" * 32,
+    )
+    made.fold(f"job/{JOBS.name}/{NS}/other", event)
+    owner = observations.Owner(api_version="batch/v1", kind="Job", name="other", uid="other-uid")
+    return made.on("job-other-12345").workload({"QuotaReserved": True}, owner=owner)
+
+
+def chosen_on_a() -> tuple[Scene, Decided]:
+    """A Workload for which `a` was chosen a moment ago; the log has not taken the choice yet."""
     made = scene("a", "b", step_size=2, spread_label="metadata.name", spread_required=True).reserved()
     made.decide()
     made.workload(nominated=["a", "b"]).decide()
-    made.clone("a", {"QuotaReserved": True, "Admitted": True})
-    fleet = made.fleet
-    decided = fleet.decide(STREAM, made.now)
-    assert any(type(new.event).__name__ == "WinnerChosen" for new in decided.events)
+    made.clone("b").clone("a", {"QuotaReserved": True, "Admitted": True})
+    decided = made.fleet.decide(STREAM, made.now)
+    assert [new.event.cluster for new in decided.events if isinstance(new.event, WinnerChosen)] == ["a"]
+    return made, decided
 
-    def placed() -> int:
-        context = fleet._with_choices(fleet.index.context(made.state), made.state)
-        return context.scoring.facts["a"].placed if context.scoring is not None else -1
 
-    assert placed() == 1, "decided, and not folded yet"
+def test_another_workload_of_the_queue_counts_before_its_choice_is_in_the_log() -> None:
+    made, decided = chosen_on_a()
+    assert said(another(made))[0] == ["b"], "decided, and not folded yet"
+    made, decided = chosen_on_a()
     for new in decided.events:
         made.fold(STREAM, new.event, new.cluster)
-    assert placed() == 1
+    assert said(another(made))[0] == ["b"]
+
+
+def test_a_choice_that_the_log_refused_counts_for_nobody() -> None:
+    """A choice holds only if its clusters are as they were: what came of one of them first is why the log refused it."""
+    made, _ = chosen_on_a()
+    made.connect("b")
+    assert said(another(made))[0] == ["a", "b"]
+
+
+def test_a_choice_that_may_not_be_in_the_log_is_taken_again() -> None:
+    """Its own choice does not count against a Workload."""
+    made, decided = chosen_on_a()
+    again = made.fleet.decide(STREAM, made.now)
+    assert [new.event for new in again.events] == [new.event for new in decided.events]

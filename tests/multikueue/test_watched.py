@@ -11,7 +11,7 @@ from controlplane.controllers.multikueue.events import CheckStateDecided
 from controlplane.controllers.multikueue.observations import CheckState
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import WORKLOADS
-from controlplane.log.event import Event
+from controlplane.log.event import Event, LogHead
 from tests.multikueue.scene import CHECK, HOME_KINDS, START, STREAM, Scene, stamp
 
 
@@ -198,5 +198,5 @@ def test_until_when_somebody_looked_is_told_by_what_a_process_said_last(event: E
     watched, began = scene.fleet.index.watched, scene.now
     scene.tick(minutes=1)
     scene.fold(events.cluster_stream("a"), event, "a")
-    assert watched.until(None) == (scene.now if heard else began)
-    assert watched.until(began) == began, "who leaves a heartbeat behind says nothing else"
+    assert watched.until(LogHead(9, 1)) == (scene.now if heard else began)
+    assert watched.until(LogHead(9, 1, began)) == began, "who leaves a heartbeat behind says nothing else"

@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.events import (
     ServiceStarted,
 )
 from controlplane.controllers.connectivity.state import resumed
-from controlplane.log.event import Recorded
+from controlplane.log.event import LogHead, Recorded
 from controlplane.values import ByClass
 
 BESIDE = (ClusterForgotten, MassOutageAccepted, LogRebound, LeadRequested)
@@ -31,6 +31,7 @@ class Watched:
     def __init__(self) -> None:
         self.since: datetime | None = None
         self._heard: datetime | None = None
+        self._epoch = 0
 
     def fold(self, recorded: Recorded) -> None:
         """Take one more event."""
@@ -39,10 +40,13 @@ class Watched:
         self._heard = recorded.recorded_at
         self.since = self.since or recorded.recorded_at
         if _SAYS[type(recorded.event)]:
+            assert isinstance(recorded.event, ServiceStarted)
+            self._epoch = recorded.event.epoch
             self.since = resumed(self.since, recorded)
 
-    def until(self, heartbeat: datetime | None) -> datetime | None:
-        """Return until when somebody looked, to whoever takes the log over; one that resigned sent its last heartbeat as
-        an event.
+    def until(self, head: LogHead) -> datetime | None:
+        """Return until when somebody looked, to whoever takes the log over with this head; one that resigned sent its last
+        heartbeat as an event. A lead that was taken, which is a heartbeat too, and never said in the log has looked at nothing.
         """
-        return heartbeat or self._heard
+        led = head.heartbeat if self._epoch == head.epoch - 1 else None
+        return led or self._heard

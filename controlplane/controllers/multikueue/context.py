@@ -127,6 +127,18 @@ class WorkloadContext(Value):
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
         return self._watched(cluster) and cluster not in self.unread
 
+    def unknown_on(self, cluster: str) -> bool:
+        """Whether it is unknown what is on a cluster: it is out of view, also under every other name that leads to it, and was not
+        taken out of use before it ever answered."""
+        connection = self.connections.get(cluster)
+        if self.in_view(cluster) or (connection is not None and connection.removed and not connection.connected_once):
+            return False
+        return connection is None or not any(
+            name != cluster and self.in_view(name)
+            for name, other in self.connections.items()
+            if name == connection.behind or (connection.incarnation and other.incarnation == connection.incarnation)
+        )
+
     def unread_on(self, cluster: str) -> ObservationRefused | None:
         """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there is none."""
         return self.unread.get(cluster) if self._watched(cluster) else None

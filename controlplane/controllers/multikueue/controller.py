@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,6 +52,16 @@ _LOST = (WorkloadReason.REMOTE_LOST, WorkloadReason.LOST_BEFORE_READY)
 __all__ = ["MultiKueueController", "service_started"]
 
 
+class UnfoldedChoice(NamedTuple):
+    """The choice of a cluster for a Workload of a ClusterQueue, with the versions of the streams that it rests on: the
+    Workload's, and `others`."""
+
+    version: int
+    others: Mapping[str, int]
+    queue: str
+    cluster: str
+
+
 class MultiKueueController(WritingController[WorkloadWrite]):
     """MultiKueue's states and the answers that the loop asks of them. `identity` names this process in Kubernetes
     Events.
@@ -67,7 +78,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         self.policy, self.identity = policy, identity
         self.index = WorkloadIndex(policy)
         self._granted: deque[datetime] = deque()
-        self._chosen: dict[str, tuple[int, str, str]] = {}
+        self._chosen: dict[str, UnfoldedChoice] = {}
         self._own = OwnObjects(self.index) if policy.own_only else None
         self._observer = WorkloadObserver(
             policy.adapters,
@@ -186,33 +197,44 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return decide(state, self._with_choices(context, state), now)
 
     def _decided(self, stream: str, state: WorkloadState, context: WorkloadContext, now: datetime) -> Decided:
+        self._chosen.pop(stream, None)  # what is asked about again was not recorded, as far as anybody knows
         plan = self._planned(state, context, now)
         if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
             self._granted.append(now)
+        others = self._rested_on(plan.decisions, state)
         for decision in plan.decisions:
             if isinstance(decision, WinnerChosen) and self.policy.scoring is not None:
                 queue = state.local.cluster_queue if state.local is not None else ""
-                self._chosen[stream] = (state.version, queue, decision.cluster)
+                self._chosen[stream] = UnfoldedChoice(state.version, others, queue, decision.cluster)
         around = self.index.positions(state) if plan.decisions else ()
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
-        return Decided(events, state.version, plan.wake, self._rested_on(plan.decisions, state))
+        return Decided(events, state.version, plan.wake, others)
 
     def _with_choices(self, context: WorkloadContext, state: WorkloadState) -> WorkloadContext:
         """Return the context with the choices of clusters in it that were decided a moment ago and are not folded yet:
-        the spread of a queue's Workloads is kept to exactly.
+        the spread of a queue's Workloads is kept to exactly. One that the log did not take, or has given already, is dropped.
         """
         scoring, local = context.scoring, state.local
         if scoring is None or local is None:
             return context
         facts = dict(scoring.facts)
-        for stream, (version, queue, cluster) in list(self._chosen.items()):
-            known = self.index.workloads.get(stream)
-            if known is None or known.version != version:
+        for stream, choice in list(self._chosen.items()):
+            cluster = choice.cluster
+            if not self._open(stream, choice):
                 del self._chosen[stream]
-            elif queue == local.cluster_queue and cluster in facts:
+            elif choice.queue == local.cluster_queue and cluster in facts:
                 facts[cluster] = msgspec.structs.replace(facts[cluster], placed=facts[cluster].placed + 1)
         return msgspec.structs.replace(context, scoring=msgspec.structs.replace(scoring, facts=facts))
+
+    def _open(self, stream: str, choice: UnfoldedChoice) -> bool:
+        """Whether a choice may still come: the log takes it only where every stream has the version that it rests on."""
+        known = self.index.workloads.get(stream)
+        return (
+            known is not None
+            and known.version == choice.version
+            and all(self._version(other) == version for other, version in choice.others.items())
+        )
 
     def _rested_on(self, decisions: Sequence[WorkloadDecision], state: WorkloadState) -> dict[str, int]:
         """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is
@@ -225,11 +247,11 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             around = set(self.index.connections)
         else:
             around = lost & set(self.index.connections)
-        versions = {
-            stream: self.index.slots.get(stream).version
-            for stream in map(cluster_stream, sorted(around - {MANAGEMENT}))
-        }
-        return {**versions, FLEET_STREAM: self.index.outage.version} if lost & around else versions
+        streams = [*map(cluster_stream, sorted(around - {MANAGEMENT})), *([FLEET_STREAM] if lost & around else [])]
+        return {stream: self._version(stream) for stream in streams}
+
+    def _version(self, stream: str) -> int:
+        return self.index.outage.version if stream == FLEET_STREAM else self.index.slots.get(stream).version
 
     def _requeue_at(self, now: datetime) -> datetime | None:
         """Return when the next re-queue from a lost cluster is allowed, None if it is now.

@@ -216,8 +216,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         is gone.
 
         What is on a cluster out of view is waited for elsewhere (`must_wait`). A job that an API server does not let us
-        delete holds nothing up for ever, and a clone that some job is bound to, which we do not see, for a while
-        only."""
+        delete holds nothing up for ever, unless it must never run twice, and a clone that some job is bound to, which
+        we do not see, for a while only."""
         others = [
             cluster
             for cluster in sorted(self.state.remotes)
@@ -258,8 +258,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         )
 
     def is_ending(self, cluster: str) -> bool:
-        """Whether what is on a cluster is about to be removed or stopped: a write of an attempt before is open, or its Kueue
-        was told to deactivate the copy. Either may come about at any time, and would end what is begun there now.
+        """Whether what is on a cluster is about to be removed or stopped: a write of an attempt before is open, or its
+        Kueue was told to deactivate the copy. Either may come about at any time, and would end what is begun there now.
         """
         clone = self.state.remote(cluster).clone
         open_ = (effect.decision for effect in self.state.effects.values())
@@ -274,9 +274,11 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
     def removal_failed(self, cluster: str) -> bool:
         """Whether an API server said no to the last removal of one of the copies on a cluster. Its own failures say
-        nothing: only under at-least-once they count as well, once there were three."""
+        nothing: only under at-least-once they count as well, once there were three. Under never-twice no refusal to
+        remove a job lets another one start."""
         patient = self.context.execution_policy == NEVER_TWICE
-        for trouble in (self.state.trouble.get(f"{cluster}/{where}") for where in ("Workload", "Job")):
+        for where in ("Workload",) if patient else ("Workload", "Job"):
+            trouble = self.state.trouble.get(f"{cluster}/{where}")
             if trouble is None or trouble.action not in _REMOVALS:
                 continue
             if says_no(trouble) or (trouble.decides_nothing and trouble.failures >= _TRIES and not patient):
@@ -337,8 +339,8 @@ def admitted(remote: Remote, local: WorkloadObserved) -> bool:
 
 
 def stamp(text: str, otherwise: datetime) -> datetime:
-    """Return a Kubernetes timestamp as a time; `otherwise` if it is none, has no zone, or lies so far ahead that nothing can be
-    added to it: whoever may write a status may write `9999-12-31T23:59:59Z`.
+    """Return a Kubernetes timestamp as a time; `otherwise` if it is none, has no zone, or lies so far ahead that
+    nothing can be added to it: whoever may write a status may write `9999-12-31T23:59:59Z`.
     """
     try:
         found = datetime.fromisoformat(text)

@@ -70,7 +70,7 @@ def _may_run_anywhere(pass_: WorkloadPass) -> bool:
     """Whether a cluster out of view may have a copy that the log, which may have gone back, does not name."""
     held = False
     for cluster in pass_.context.connections:
-        if cluster == MANAGEMENT or pass_.context.in_view(cluster):
+        if cluster == MANAGEMENT or not pass_.context.unknown_on(cluster):
             continue
         until = pass_.context.lost_until(cluster, pass_.now)
         held = held or until is None or pass_.now < until

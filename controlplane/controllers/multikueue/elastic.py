@@ -13,6 +13,7 @@ from controlplane.controllers.multikueue.context import Route
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, usable
 from controlplane.controllers.multikueue.dispatch import ready_topology
 from controlplane.controllers.multikueue.drift import mend
+from controlplane.controllers.multikueue.ended import relay_end
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     CloneDecided,
@@ -152,6 +153,7 @@ def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
     """
     local = pass_.state.local
     waits = late_status(pass_, local) if local is not None or not held_elsewhere(pass_) else ""
+    _tell_end(pass_)
     for cluster, remote in sorted(pass_.state.remotes.items()):
         if cluster == waits or not pass_.context.in_view(cluster):
             continue
@@ -167,6 +169,15 @@ def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
             pass_.remove(cluster, WorkloadReason.QUOTA_NOT_RESERVED)
         elif _to_stop(pass_):
             _stop(pass_, cluster, remote)
+
+
+def _tell_end(pass_: WorkloadPass) -> None:
+    """Report the end of the job whose copy went the moment it had ended, unless another slice has it."""
+    job, ended = pass_.context.job, sorted(pass_.state.ended)
+    if job is None or held_elsewhere(pass_) or any(one.job is not None for one in pass_.state.remotes.values()):
+        return
+    if ended:
+        relay_end(pass_, job, ended[0])
 
 
 def _is_over(pass_: WorkloadPass) -> bool:

@@ -10,9 +10,11 @@ from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import FinishDecided
+from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.slices import outgrown
+from controlplane.controllers.multikueue.slices import held_elsewhere, outgrown
+from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.runtime.writes import says_no
 
 _TRIES = 3
@@ -23,42 +25,71 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
     """Write the status of a copy that ended and is gone to the user's job; return whether the Workload only waits for
     Kueue to finish it.
 
-    Of a kind whose attempts begin anew, of a pod, and of a job that another cluster has by now, such an end means nothing."""
-    job, adapter, state = pass_.context.job, pass_.context.adapter, pass_.state
-    if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences or local.sliced:
+    Of a kind whose attempts begin anew, of a pod, and of a job that another cluster or slice has by now, such an end means
+    nothing."""
+    job, adapter = pass_.context.job, pass_.context.adapter
+    if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences:
         return False
-    current = _holder(pass_, local)
-    if _refused(pass_):
+    cluster = "" if local.sliced and held_elsewhere(pass_) else _ended_on(pass_, local)
+    if not cluster or refused(pass_):
         return False
-    for cluster, status in sorted(state.ended.items()):
-        if current not in ("", cluster) or not _goes(pass_, local, cluster):
-            continue
-        if not job.finished:
-            pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
-        return True
-    return False
+    if job.finished:
+        return not (local.sliced and outgrown(local, job))
+    return relay_end(pass_, job, cluster)
+
+
+def _ended_on(pass_: WorkloadPass, local: WorkloadObserved) -> str:
+    """Return the cluster on which the job has run to an end that nobody else will tell, "" if there is none."""
+    current, ended = _holder(pass_, local), sorted(pass_.state.ended)
+    return next((name for name in ended if current in ("", name) and _goes(pass_, local, name)), "")
+
+
+def end_is_told(pass_: WorkloadPass, job: JobObserved) -> bool:
+    """Whether another slice of the job saw it end, and is about to write that to the user's job: none begins it anew."""
+    return not job.finished and any(
+        other.ended
+        and _no(other) is None
+        and _tells(other)
+        and not any(remote.job for remote in other.remotes.values())
+        for other in pass_.context.slices
+    )
+
+
+def _tells(state: WorkloadState) -> bool:
+    return state.slice_of is not None or (state.local is not None and not state.local.deleting)
 
 
 def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be done."""
     status = pass_.state.ended.get(cluster, "")
-    if not status or job.finished or job.deleting or _refused(pass_):
+    if not status or job.finished or job.deleting or refused(pass_):
         return False
     pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
     return True
 
 
-def _refused(pass_: WorkloadPass) -> bool:
-    """Whether the user's job has refused the status often enough. One that was forbidden is tried again later, and again: a
-    right that was taken away comes back, and nobody else knows how the job ended."""
-    trouble = pass_.state.trouble.get("@management/Job")
-    if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
-        return False
-    if trouble.code != _FORBIDDEN:
-        return True
+def refused(pass_: WorkloadPass, member: str = "") -> bool:
+    """Whether the user's job, or a pod of a group, has refused its last status often enough. One that was forbidden is tried
+    again later, and again: a right that was taken away comes back."""
+    trouble = _no(pass_.state, member)
+    if trouble is None or trouble.code != _FORBIDDEN:
+        return trouble is not None
     later = trouble.until + _LATER
     pass_.wake_at(later)
     return pass_.now < later
+
+
+def forbidden(pass_: WorkloadPass, member: str = "") -> bool:
+    """Whether a last status that was refused often enough was forbidden: it is written later, so the copy that has it stays.
+    The log has it too, but may be put back to before it."""
+    trouble = _no(pass_.state, member)
+    return trouble is not None and trouble.code == _FORBIDDEN
+
+
+def _no(state: WorkloadState, member: str = "") -> RepeatedWriteFailure | None:
+    """Return the refusal of a last status that came often enough, None if there is none."""
+    trouble = state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+    return trouble if trouble is not None and says_no(trouble) and trouble.failures >= _TRIES else None
 
 
 def finish_outgrown(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:

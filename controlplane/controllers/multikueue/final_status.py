@@ -8,18 +8,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.ended import relay_end
-from controlplane.controllers.multikueue.events import StatusRelayDecided
-from controlplane.controllers.multikueue.members import final_statuses
+from controlplane.controllers.multikueue.ended import forbidden, refused, relay_end
+from controlplane.controllers.multikueue.members import final_statuses, tell
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.kube.kinds import PODS
-from controlplane.runtime.writes import says_no
 
-# After this many refusals of the last status the Workload is finished without it: the result matters more than its
-# copy.
-_TRIES = 3
 _PATIENCE = timedelta(seconds=30)
 
 
@@ -32,8 +27,9 @@ def final_status_waits(pass_: WorkloadPass, job: JobObserved, cluster: str) -> b
         return False  # the management cluster's own controller writes it
     if _end_not_seen(pass_, job, cluster):
         return True
-    others = _pods_wait(pass_, job, cluster)
-    return _relay_final(pass_, job, cluster) or others
+    # Refused often enough, the Workload is finished without it: the result matters more than its copy.
+    others = _pods_wait(pass_, job, cluster, late=False)
+    return _relay_final(pass_, job, cluster, late=False) or others
 
 
 def _end_not_seen(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
@@ -53,49 +49,39 @@ def _end_not_seen(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     return remote is None and relay_end(pass_, job, cluster)
 
 
-def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
     """Write how the pods of a group ended; return whether any of that is still to be done."""
-    seen = final_statuses(pass_, cluster)
-    return _end_as_their_workload(pass_, job, cluster) or seen
+    seen = final_statuses(pass_, cluster, late=late)
+    return _end_as_their_workload(pass_, job, cluster, late=late) or seen
 
 
-def _awaits_its_end(pass_: WorkloadPass, local: JobObserved, member: str) -> bool:
-    """Whether a pod is to be told how it ended, which its API server has not refused too often."""
-    if local.kind != PODS.name or local.finished or local.deleting:
-        return False
-    trouble = pass_.state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
-    return trouble is None or not says_no(trouble) or trouble.failures < _TRIES
-
-
-def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
+def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
     """Write to each pod whose copy was gone before its end was seen that it ended as its Workload; return whether that is
     still to be done. Of an end that is seen the news may be a little behind.
     """
     known, waiting = pass_.state.remote(cluster), False
     if known.finished is None or not pass_.context.available(cluster):
         return False
-    copies = {known.job.name} if known.job is not None else set()
-    for local in (job, *pass_.context.members):
+    for local in _without_an_end(pass_, job, known):
         member = "" if local is job else local.name
-        if not _awaits_its_end(pass_, local, member) or local.name in copies | known.members.keys():
+        if refused(pass_, member):
+            waiting = waiting or (late and forbidden(pass_, member))
             continue
         waiting = True
         until = (known.finished_at or pass_.now) + _PATIENCE
         if pass_.now < until:
             pass_.wake_at(until)
-            continue
-        pass_.write(
-            StatusRelayDecided(
-                kind=local.kind,
-                resource_version=local.resource_version,
-                source=cluster,
-                status=local.status,
-                member=member,
-                outcome=known.finished.reason,
-                reason=WorkloadReason.FINAL_STATUS,
-            )
-        )
+        else:
+            outcome = known.finished.reason
+            tell(pass_, cluster, local, local.status, WorkloadReason.FINAL_STATUS, member=member, outcome=outcome)
     return waiting
+
+
+def _without_an_end(pass_: WorkloadPass, job: JobObserved, known: Remote) -> list[JobObserved]:
+    """Return the pods that were not told how they ended, and of which there is no copy any more."""
+    copies = {*known.members, *([known.job.name] if known.job is not None else [])}
+    pods = [one for one in (job, *pass_.context.members) if one.kind == PODS.name]
+    return [one for one in pods if not one.finished and not one.deleting and one.name not in copies]
 
 
 def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
@@ -118,9 +104,9 @@ def late_status(pass_: WorkloadPass, local: WorkloadObserved | None) -> str:
     if job is None or (adapter is not None and not adapter.relays):
         return ""
     for cluster, remote in _ends(pass_, local):
-        waits = _pods_wait(pass_, job, cluster)
+        waits = _pods_wait(pass_, job, cluster, late=True)
         if remote.job is not None and remote.job.finished and not job.finished:
-            waits = _relay_final(pass_, job, cluster) or waits
+            waits = _relay_final(pass_, job, cluster, late=True) or waits
         if waits:
             return cluster
     return ""
@@ -145,17 +131,16 @@ def _is_its_end(pass_: WorkloadPass, local: WorkloadObserved, remote: Remote) ->
     return removed and said is not None and ended is not None and said.reason == ended.reason
 
 
-def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
-    """Write the status of a copy to the user's job; return whether there is still something to wait for."""
+def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
+    """Write the status of a copy to the user's job; return whether there is still something to wait for. One that is
+    forbidden for long is waited for only once the Workload is finished (`late`)."""
     remote = pass_.state.remote(cluster).job
     if remote is None or remote.status == job.status or job.deleting:
         return False
     if remote.status == pass_.state.relayed and (job.finished or not remote.finished):
         return False
-    trouble = pass_.state.trouble.get("@management/Job")
     # A conflict is no refusal, however often it comes: the next try is made of what is there then.
-    refused = trouble is not None and 400 <= trouble.code < 500 and trouble.code not in (409, 429)
-    if refused and trouble is not None and trouble.failures >= _TRIES:
-        return False
+    if refused(pass_):
+        return late and forbidden(pass_)
     pass_.relay(job, cluster, remote.status, WorkloadReason.FINAL_STATUS)
     return True

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import KUEUES_GATE
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
+from controlplane.controllers.multikueue.ended import forbidden, refused
 from controlplane.controllers.multikueue.events import JobCreationDecided, StatusRelayDecided
 from controlplane.controllers.multikueue.observations import JobObserved, RemoteJobObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.runtime.writes import says_no
 
 
 def create_members(pass_: WorkloadPass, cluster: str) -> None:
@@ -55,40 +55,43 @@ def name_taken(pass_: WorkloadPass, cluster: str) -> str:
     return ""
 
 
+def end_is_forgotten(local: JobObserved, remote: RemoteJobObserved) -> bool:
+    """Whether the end that was written to a job is not in it any more: the management cluster went back to before."""
+    return remote.finished and not local.finished
+
+
 def relay_members(pass_: WorkloadPass, cluster: str) -> None:
-    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended."""
+    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended; an end again that a pod
+    does not show any more, since the management cluster went back to before."""
     for local, remote in _pairs(pass_, cluster):
         last = pass_.state.relayed_members.get(local.name)
+        known = last is not None and remote.status == last.status
         # One that its worker takes away fails, and its user's has not.
-        if (
-            local.deleting
-            or remote.deleting
-            or remote.status in (local.status, last.status if last is not None else "")
-        ):
+        if local.deleting or remote.deleting or remote.status == local.status:
+            continue
+        if known and not end_is_forgotten(local, remote):
             continue
         due = last.at + pass_.context.policy.status_interval if last is not None else pass_.now
-        if pass_.now < due and not remote.finished:
+        if pass_.now < due and (known or not remote.finished):
             pass_.wake_at(due)
             continue
         _relay(pass_, cluster, local, remote)
 
 
-def final_statuses(pass_: WorkloadPass, cluster: str) -> bool:
-    """Write the last status of each pod before the Workload is finished; return whether any is still on its way."""
+def final_statuses(pass_: WorkloadPass, cluster: str, *, late: bool) -> bool:
+    """Write the last status of each pod; return whether any is still on its way. One that is forbidden for long is waited
+    for only once the Workload is finished (`late`)."""
     waiting = False
     for local, remote in _pairs(pass_, cluster):
         # That it was written before says nothing: the management cluster may have gone back to before.
         if not remote.finished or remote.deleting or local.finished or local.deleting or remote.status == local.status:
             continue
-        trouble = pass_.state.trouble.get(f"@management/Job/{local.name}")
-        # An API server that has trouble of its own for some seconds means nothing by it, and no other would be written.
-        if trouble is None or not says_no(trouble) or trouble.failures < _TRIES:
+        if refused(pass_, local.name):
+            waiting = waiting or (late and forbidden(pass_, local.name))
+        else:
             _relay(pass_, cluster, local, remote)
             waiting = True
     return waiting
-
-
-_TRIES = 3
 
 
 def rest_members(pass_: WorkloadPass) -> bool:
@@ -105,13 +108,30 @@ def _pairs(pass_: WorkloadPass, cluster: str) -> list[tuple[JobObserved, RemoteJ
 
 
 def _relay(pass_: WorkloadPass, cluster: str, local: JobObserved, remote: RemoteJobObserved) -> None:
+    reason = WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED
+    tell(pass_, cluster, local, remote.status, reason, member=local.name)
+
+
+def tell(
+    pass_: WorkloadPass,
+    cluster: str,
+    local: JobObserved,
+    status: str,
+    reason: WorkloadReason,
+    *,
+    member: str,
+    outcome: str = "",
+) -> None:
+    """Write a status to a pod: that of its copy on a cluster, or its own with the `outcome` of its Workload. The first pod of
+    a group is no `member`."""
     pass_.write(
         StatusRelayDecided(
             kind=local.kind,
             resource_version=local.resource_version,
             source=cluster,
-            status=remote.status,
-            member=local.name,
-            reason=WorkloadReason.FINAL_STATUS if remote.finished else WorkloadReason.STATUS_CHANGED,
+            status=status,
+            member=member,
+            outcome=outcome,
+            reason=reason,
         )
     )

@@ -21,7 +21,13 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.final_status import final_status_waits
-from controlplane.controllers.multikueue.members import create_members, name_taken, relay_members, remove_members
+from controlplane.controllers.multikueue.members import (
+    create_members,
+    end_is_forgotten,
+    name_taken,
+    relay_members,
+    remove_members,
+)
 from controlplane.controllers.multikueue.observations import (
     CheckState,
     JobObserved,
@@ -190,7 +196,7 @@ def waits_for_unseen(pass_: WorkloadPass, route: Route) -> bool:
     """Whether any cluster is out of view, and its grace is not over: it may be the one that has a Workload."""
     held = False
     for cluster in route.clusters:
-        if not pass_.context.in_view(cluster):
+        if pass_.context.unknown_on(cluster):
             until = pass_.context.lost_until(cluster, pass_.now)
             held = held or until is None or pass_.now < until
             pass_.wake_at(until)
@@ -294,7 +300,9 @@ def _follow_spec(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
 
 def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: RemoteJobObserved) -> bool:
     """Whether a copy's status differs from what the user's job is to show."""
-    if job.deleting or remote.status in (job.status, pass_.state.relayed):
+    if job.deleting or remote.status == job.status:
+        return False
+    if remote.status == pass_.state.relayed and not end_is_forgotten(job, remote):
         return False
     if not adapter.relays:
         return False  # the management cluster's own controller writes it
@@ -330,7 +338,7 @@ def relay(pass_: WorkloadPass, check: CheckState, adapter: JobKind, job: JobObse
     if not allowed and not suspend:
         return
     due = _relay_due(pass_, check)
-    if pass_.now < due and not remote.finished:
+    if pass_.now < due and (not remote.finished or remote.status == pass_.state.relayed):
         pass_.wake_at(due)
         return
     pass_.write(

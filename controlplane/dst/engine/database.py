@@ -28,7 +28,7 @@ class SimulatedDatabase:
 
     `away`: nobody gets an answer; `barred`: nor do these replicas. `ailing`: that share of what is asked is answered with an
     error, half of it once it was done. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
-    others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat to
+    others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat or event to
     the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
@@ -63,7 +63,7 @@ class SimulatedDatabase:
         return bool(self.ailing) and self.random.random() < self.ailing / 2
 
     def signed(self, *, began: bool = False) -> None:
-        """Take note of a leader's heartbeat, the first one of its lead or another."""
+        """Take note of a leader's heartbeat, the first one of its lead or another, or of what it recorded."""
         before, self._heartbeat = self._heartbeat, self.clock.now()
         if began and before is not None:
             self.absences.append((before, self._heartbeat))
@@ -87,7 +87,7 @@ class DatabaseLog:
         self.traces = self._log.traces
         self._queue: deque[tuple[Append, asyncio.Future[int]]] = deque()
         self._pumping = self._closed = False
-        self._answers = True
+        self._answers, self._leads = True, False
 
     async def head(self) -> LogHead:
         """Return the last position and the current epoch."""
@@ -106,6 +106,7 @@ class DatabaseLog:
     async def assist(self) -> LogHead:
         """Append with the current epoch, without taking it."""
         await self.round_trip()
+        self._leads = False
         return await self._log.assist()
 
     async def heartbeat(self) -> Heartbeat:
@@ -118,6 +119,7 @@ class DatabaseLog:
         await self.round_trip()
         head = await self._log.lead(holder, heartbeat)
         if head is not None:
+            self._leads = True
             self._database.signed(began=True)
         return self._answered(head)
 
@@ -245,6 +247,8 @@ class DatabaseLog:
             return
         if added:
             new = [row[0] for row in self._database.store.rows[before:]]
+            if self._leads:
+                self._database.signed()
             self._database.on_append(before, self._process.name, new)
         self._database.loop.world_later(self._database.latency(), _settle, future, added)
 

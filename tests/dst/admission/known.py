@@ -71,6 +71,13 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
         "",
         "none of the product's: nobody replaced a pod that was being deleted when it was all that was left of its group",
     ),
+    (951316, "", "a pod of a group that had failed ran again for its user, whose cluster was put back to before"),
+    (
+        951278,
+        "",
+        # Kueue keeps the reason of the first eviction too.
+        "none of the product's: nobody looked at a job that ran for too long and was preempted just then",
+    ),
 ]
 """The same of the tenth edition."""
 

@@ -5,7 +5,7 @@ violation when a copy starts to run beside another one. Two copies are forgiven 
 first one's cluster was lost for as long as the grace is, before the second job was created, and the job does not ask
 for never-twice; or its etcd was put back, and the copy with it. And, never-twice or not, where an operator was wrong:
 he had given the cluster up on which the first job had been decided, and the second was decided before that cluster was
-back."""
+back. And where the first one's API server had said no to its removal, if the job does not ask for never-twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import NEVER_TWICE
-from controlplane.controllers.multikueue.events import JobCreationDecided
+from controlplane.controllers.multikueue.events import EffectFailed, JobCreationDecided, RemovalDecided
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS
@@ -25,6 +25,7 @@ from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.kube.slices import ELASTIC_JOB
 from controlplane.log.event import Recorded
+from controlplane.runtime.writes import NO
 from controlplane.simulation.apiserver.history import Commit, Record
 from controlplane.simulation.kueue.common import parse_timestamp
 from controlplane.simulation.kueue.sets import SETS, names_of
@@ -75,6 +76,7 @@ class RunRules:
         self._expired: dict[str, datetime] = {}
         self._restored: set[str] = set()
         self._decided: dict[tuple[str, str], int] = {}
+        self._kept: dict[tuple[str, str], int] = {}
         self._made: dict[str, int] = {}
         self._given_up: dict[str, list[list[int]]] = {}
         self._owners: dict[str, str] = {}
@@ -85,6 +87,8 @@ class RunRules:
         event, cluster = recorded.event, self._place(recorded.stream.partition("/")[2])
         if isinstance(event, JobCreationDecided):
             self._decided[recorded.stream, self._place(event.cluster)] = recorded.position
+        elif isinstance(event, EffectFailed) and event.action == RemovalDecided.__name__ and event.code in NO:
+            self._kept[recorded.stream, self._place(event.target.partition("/")[0])] = recorded.position
         elif isinstance(event, ClusterForgotten):
             self._given_up.setdefault(cluster, []).append([recorded.position, sys.maxsize])
         elif isinstance(event, ClusterConnected):
@@ -101,6 +105,7 @@ class RunRules:
                 {name: replace(run, restored=run.restored or self._left(name, run)) for name, run in here.items()}
             )
         self._decided = {key: min(decided, position) for key, decided in self._decided.items()}
+        self._kept = {key: refused for key, refused in self._kept.items() if refused <= position}
         self._made = {uid: min(decided, position) for uid, decided in self._made.items()}
         for here in self._running.values():
             here.update({name: replace(run, decided=min(run.decided, position)) for name, run in here.items()})
@@ -179,6 +184,8 @@ class RunRules:
         if self._was_given_up(*first, second[1]):
             self.by_operators += 1
             return True
+        if not first[1].once and self._was_kept(*first, second[1]):
+            return True
         older, newer = ((other, run), mine) if run.created <= mine.created else ((cluster, mine), run)
         return self._was_lost(*older, newer)
 
@@ -188,6 +195,14 @@ class RunRules:
         """
         periods = self._given_up.get(cluster, ())
         return any(first.decided < since < second.decided < until for since, until in periods)
+
+    def _was_kept(self, cluster: str, first: RunningCopy, second: RunningCopy) -> bool:
+        """Whether a cluster had said no to the removal of the first job before the second was decided."""
+        return any(
+            where == cluster and first.decided < refused < second.decided
+            for (stream, where), refused in self._kept.items()
+            if self._decided.get((stream, where)) == first.decided
+        )
 
     def _was_lost(self, cluster: str, older: RunningCopy, newer: RunningCopy) -> bool:
         """Whether the grace of the older job's cluster ended between the creations of the two, and the job does not ask

@@ -24,12 +24,13 @@ from controlplane.simulation.apiserver.history import Commit
 LIMITED: Final = "limit"
 _PAUSE = 15.0  # seconds after which a user looks at a job that was deactivated
 _TRIES = 2
-EXCEEDED: Final = "DeactivatedDueToMaximumExecutionTimeExceeded"
+_TOO_LONG: Final = "MaximumExecutionTimeExceeded"
+EXCEEDED: Final = f"DeactivatedDueTo{_TOO_LONG}"
 
 
 def limit_of(job: str) -> int:
     """Return after how many seconds a job is deactivated, by its name; 0 if never."""
-    word = job.split("-")[1]
+    word = job.partition("-")[2].partition("-")[0]
     return int(word.removeprefix(LIMITED)) if word.startswith(LIMITED) else 0
 
 
@@ -55,8 +56,15 @@ def on_commit(scene: ActorContext, commit: Commit) -> None:
 
 
 def _exceeded(workload: Json) -> bool:
+    """Whether a Workload was deactivated since it ran for too long. One that was preempted just then keeps that as the reason of
+    its eviction, as with Kueue (`WorkloadReconciler.Reconcile` in kubernetes-sigs/kueue
+    pkg/controller/core/workload_controller.go, ff69552e)."""
     found = condition(workload, "Evicted")
-    return found is not None and found["status"] == "True" and found["reason"] == EXCEEDED
+    if found is None or found["status"] != "True":
+        return False
+    target = condition(workload, "DeactivationTarget") or {}
+    inactive = workload["spec"].get("active") is False and target.get("reason") == _TOO_LONG
+    return found["reason"] == EXCEEDED or inactive
 
 
 def _look(scene: ActorContext, job: str, workload: str) -> None:
@@ -64,10 +72,10 @@ def _look(scene: ActorContext, job: str, workload: str) -> None:
     store = scene.environment.management.store
     with suppress(ApiError):
         found = store.get(WORKLOADS, "default", workload)
-        if not _exceeded(found) or found["spec"].get("active") is not False:
+        if found["spec"].get("active") is not False:
             return
         stats = ((found.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
-        times = sum(one["count"] for one in stats if one.get("underlyingCause") == "MaximumExecutionTimeExceeded")
+        times = sum(one["count"] for one in stats if one.get("underlyingCause") == _TOO_LONG)
         if times <= _TRIES:
             store.patch(WORKLOADS, "default", workload, {"spec": {"active": True}}, field_manager="user")
             return
@@ -77,8 +85,10 @@ def _look(scene: ActorContext, job: str, workload: str) -> None:
 def give_up(scene: ActorContext) -> None:
     """Let users look at all that is deactivated already, also where a backup has forgotten that they did."""
     for record in list(scene.environment.management.store.records(WORKLOADS)):
-        owners = record.obj["metadata"].get("ownerReferences") or () if _exceeded(record.obj) else ()
-        for owner in owners:
+        inactive = record.obj["spec"].get("active") is False
+        for owner in record.obj["metadata"].get("ownerReferences") or ():
+            if not _exceeded(record.obj) and not (inactive and limit_of(owner["name"])):
+                continue
             scene.after(_PAUSE, _look, scene, owner["name"], record.name)
 
 

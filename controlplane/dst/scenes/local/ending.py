@@ -31,7 +31,8 @@ from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.workload_owners import controller_of
 from controlplane.simulation.kinds.own_cluster import CLAIMS, POD_GROUPS, STATEFUL_SETS
 
-_SOON = timedelta(minutes=5)  # more than is waited for something to happen once everything is settled
+SOON = timedelta(minutes=5)
+"""More than is waited for something to happen once everything is settled."""
 
 
 def unfinished(
@@ -41,15 +42,16 @@ def unfinished(
     stranded: Collection[str],
     modes: Mapping[str, str],
     now: datetime,
+    soon: timedelta,
 ) -> str:
     """Return what is not settled yet. `stranded`: UIDs of runs that nobody expects to end; `modes`: what each run was
-    pinned to.
+    pinned to; `soon`: how long no group may fall back for.
     """
     return (
         _in_view(shadow, placed)
         or _open(shadow, placed)
         or _resting(shadow, placed, now)
-        or _expiring(shadow, now)
+        or _expiring(shadow, now, soon)
         or _pods(environment, stranded)
         or _runs(environment, stranded)
         or _made(environment, modes)
@@ -109,10 +111,10 @@ def _resting(shadow: HostedControllers, placed: SchedulerControllers, now: datet
     return ""
 
 
-def _expiring(shadow: HostedControllers, now: datetime) -> str:
+def _expiring(shadow: HostedControllers, now: datetime, soon: timedelta) -> str:
     """No group falls back soon, for having been admitted and not started."""
     for stream, ends in falling_back(groups_in(shadow)):
-        if ends - now < _SOON:
+        if ends - now < soon:
             return f"{stream} falls back at {ends:%H:%M:%S}"
     return ""
 

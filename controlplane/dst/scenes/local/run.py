@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from controlplane.dst.engine.steps import Step
 from controlplane.dst.engine.trace_text import line_of, topic
 from controlplane.dst.invariants.local.watchers import Watchers
 from controlplane.dst.scenes.local import disruptions, manifests, people
-from controlplane.dst.scenes.local.ending import unfinished
+from controlplane.dst.scenes.local.ending import SOON, unfinished
 from controlplane.dst.scenes.local.environment import BIG, NAMESPACE, OwnClusterEnvironment
 from controlplane.dst.scenes.local.hosted import runs_in
 from controlplane.dst.scenes.local.processes import (
@@ -70,7 +71,7 @@ class LocalRun(SceneRun):
         for sort, database in self.databases.items():
             database.on_append = partial(self._on_append, sort)
             database.keeps_snapshots = SNAPSHOTS in plan.traits
-        self._wrong_until = 0.0
+        self._wrong_until, self._soon = 0.0, SOON
         self.cpus = dict(plan.quotas)
         self.claims: set[str] = set()
         self.stranded: set[str] = set()  # UIDs of runs whose flag changed before anybody had noted their mode
@@ -160,8 +161,14 @@ class LocalRun(SceneRun):
         modes, now = self.watchers.placeholders.modes, self.databases[CONTROLLERS].clock.now()
         # Where no placeholder says where a task has to be, one that fits nowhere waits as any pod does.
         waiting = {uid for uid in self.big if modes.get(uid) == "disabled"}
-        left = unfinished(self.environment, self.shadow, self.placed, self.stranded | waiting, modes, now)
+        stranded = self.stranded | waiting
+        left = unfinished(self.environment, self.shadow, self.placed, stranded, modes, now, self._soon)
         return left or self.watchers.unlike()
+
+    def pause(self) -> None:
+        """Let a while go by. No group falls back in it, nor has to: that one will soon after it is no news."""
+        self._soon = timedelta()
+        super().pause()
 
     def at_the_end(self) -> None:
         """Compare what is in the logs with what was seen."""

@@ -17,7 +17,8 @@ from controlplane.dst.scenes import faults
 from controlplane.dst.scenes.workloads.actor_protocol import Act, ActorContext
 from controlplane.dst.scenes.workloads.gated import define_urgent
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, GATED
-from controlplane.dst.scenes.workloads.people import list_clusters, workloads_of
+from controlplane.dst.scenes.workloads.people import is_bound, list_clusters, workloads_of
+from controlplane.kube.conditions import is_true
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -122,7 +123,13 @@ def _have(scene: ActorContext, kind: Kind, name: str, spec: Json) -> None:
     ensure(scene.environment.management.store, kind, name, keep=False, spec=spec)
 
 
-def right_checks(scene: ActorContext) -> None:
+def put_right(scene: ActorContext) -> None:
+    """End what keeps jobs from being dispatched."""
+    _right_checks(scene)
+    _give_way(scene)
+
+
+def _right_checks(scene: ActorContext) -> None:
     """Have the AdmissionCheck and its configuration as they were, also where a backup has them otherwise."""
     parameters = {"apiGroup": MULTIKUEUE_CONFIGS.group, "kind": MULTIKUEUE_CONFIGS.kind, "name": CHECK}
     store = scene.environment.management.store
@@ -196,6 +203,20 @@ def _foreign_clone(scene: ActorContext, step: Step) -> None:
     }
     made = scene.environment.places[step.where].store.create(WORKLOADS, body, field_manager="somebody")
     scene.planted[made["metadata"]["uid"]] = record.name
+
+
+def _give_way(scene: ActorContext) -> None:
+    """Whoever has a Workload by the name of one whose job may go to some clusters only takes it away: there may be no cluster
+    beside that one, and nobody else would ever end the wait."""
+    for record in scene.environment.management.store.records(WORKLOADS):
+        owners = {owner["name"] for owner in record.obj["metadata"].get("ownerReferences") or ()}
+        if is_true(record.obj, "Finished") or not any(is_bound(scene, owner) for owner in owners):
+            continue
+        for place in scene.environment.workers.values():
+            for there in [one for one in place.store.records(WORKLOADS) if one.uid in scene.planted]:
+                if (there.namespace, there.name) == (record.namespace, record.name):
+                    del scene.planted[there.uid]
+                    place.store.delete(WORKLOADS, there.namespace, there.name)
 
 
 def _reclass(scene: ActorContext, step: Step) -> None:

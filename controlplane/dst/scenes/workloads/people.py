@@ -156,6 +156,15 @@ def _submit_there(scene: ActorContext, step: Step) -> None:
     _submit(JOBS, **{CLUSTER_SELECTOR: f"{ZONE}={zone}"})(scene, step)
 
 
+def is_bound(scene: ActorContext, job: str) -> bool:
+    """Whether a user says which clusters his job may go to."""
+    try:
+        record = scene.environment.management.store.record(scene.submitted[job], "default", job)
+    except (ApiError, KeyError):
+        return False
+    return CLUSTER_SELECTOR in (record.obj["metadata"].get("annotations") or {})
+
+
 def _submit_elastic(scene: ActorContext, step: Step) -> None:
     """A job of `value` pods, which may become more and fewer; `seconds` is how long it runs."""
     annotations = {DURATION: f"{step.seconds:.0f}s", NOTE: f"{PRIVATE} of {step.where}", ELASTIC_JOB: "true"}

@@ -162,7 +162,7 @@ class WorkloadRun(SceneRun):
         """Put right what is wrong in the clusters."""
         self.sizes.calm()
         if self.plan.edition > 9 and not self.plan.scene:
-            disruptions.right_checks(self)
+            disruptions.put_right(self)
         people.list_clusters(self)
         people.open_queue(self)
         for name in self.environment.workers:
@@ -325,7 +325,7 @@ class WorkloadRun(SceneRun):
     def planted_only_there(self) -> None:
         """Forget what was planted and went with its cluster."""
         stores = [place.store for place in self.environment.workers.values()]
-        uids = {record.uid for store in stores for kind in served_in(store) for record in store.records(kind)}
+        uids = {one.uid for store in stores for kind in (WORKLOADS, *served_in(store)) for one in store.records(kind)}
         for uid in [uid for uid in self.planted if uid not in uids]:
             del self.planted[uid]
 
