@@ -1,5 +1,5 @@
-"""Real API servers for a measurement: kube-apiserver and etcd of `KUBEBUILDER_ASSETS`, the CRDs of a folder, and an audit
-log of every request.
+"""Real API servers for a measurement: kube-apiserver and etcd of `KUBEBUILDER_ASSETS`, the CRDs of a folder, and an
+audit log of every request.
 
 In: names. Out: kubeconfigs by name, and when all is over what the audit logs say. They listen on 127.0.0.1 and are gone
 afterwards."""

@@ -1,8 +1,9 @@
-"""Old events as Parquet files and back: how fast they are archived, verified, dropped and restored, and how large they are.
+"""Old events as Parquet files and back: how fast they are archived, verified, dropped and restored, and how large they
+are.
 
-The log is filled with what the service really recorded, in as many copies as are wanted, some at a time, and cut into four
-partitions. Copies are alike and compress better than life: what was recorded is archived once without them too. Every stream
-counts as over when it is dropped: that is the most that can leave."""
+The log is filled with what the service really recorded, in as many copies as are wanted, some at a time, and cut into
+four partitions. Copies are alike and compress better than life: what was recorded is archived once without them too.
+Every stream counts as over when it is dropped: that is the most that can leave."""
 
 from __future__ import annotations
 
@@ -86,14 +87,16 @@ def _partitions(url: str, size: int) -> None:
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
         connection.execute(
             sql.SQL(
-                "CREATE OR REPLACE FUNCTION controlplane.partition_size() RETURNS bigint LANGUAGE sql IMMUTABLE RETURN {}"
+                "CREATE OR REPLACE FUNCTION controlplane.partition_size() RETURNS bigint LANGUAGE sql IMMUTABLE "
+                "RETURN {}"
             ).format(sql.Literal(size))
         )
         with connection.transaction():
             connection.execute("ALTER TABLE controlplane.events DETACH PARTITION controlplane.events_1")
             connection.execute(
                 sql.SQL(
-                    "ALTER TABLE controlplane.events ATTACH PARTITION controlplane.events_1 FOR VALUES FROM (MINVALUE) TO ({})"
+                    "ALTER TABLE controlplane.events ATTACH PARTITION controlplane.events_1 FOR VALUES FROM "
+                    "(MINVALUE) TO ({})"
                 ).format(sql.Literal(size + 1))
             )
             connection.execute("UPDATE controlplane.log_head SET room = 0")

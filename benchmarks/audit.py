@@ -67,7 +67,8 @@ def _kept(connection: psycopg.Connection) -> float:
     """Keep the read models of the whole log; return how many seconds it took."""
     started, before, after = time.perf_counter(), -1, 0
     connection.execute(
-        "UPDATE controlplane.log_head h SET position = (SELECT max(e.position) FROM controlplane.events e WHERE e.log = h.log)"
+        "UPDATE controlplane.log_head h SET position = (SELECT max(e.position) FROM controlplane.events e WHERE e.log "
+        "= h.log)"
     )
     while after > before:
         row = connection.execute(
@@ -82,7 +83,8 @@ def _kept(connection: psycopg.Connection) -> float:
 def _sizes(connection: psycopg.Connection) -> tuple[int, int, str]:
     """Return how many events and Workloads there are, and the name of one."""
     row = connection.execute(
-        "SELECT (SELECT count(*) FROM controlplane.events), count(*), max(name) FROM audit.streams WHERE kind = 'workload'"
+        "SELECT (SELECT count(*) FROM controlplane.events), count(*), max(name) FROM audit.streams WHERE kind = "
+        "'workload'"
     ).fetchone()
     assert row is not None
     return row[0], row[1], row[2]

@@ -1,7 +1,8 @@
 """One simulated cluster in a process of its own, so that what it costs is not counted as the service's.
 
-In: its role, its name, for how many seconds its Jobs run and how many MultiKueueConfigs there are as arguments, then one
-JSON command a line on stdin. Out: one JSON answer a line on stdout, the first with the way to reach it. It ends with its stdin."""
+In: its role, its name, for how many seconds its Jobs run and how many MultiKueueConfigs there are as arguments, then
+one JSON command a line on stdin. Out: one JSON answer a line on stdout, the first with the way to reach it. It ends
+with its stdin."""
 
 from __future__ import annotations
 

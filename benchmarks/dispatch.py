@@ -93,8 +93,8 @@ def _print_requests(measured: Run) -> None:
     watches = sum(state["watches"] for state in measured.states.values())
     print(f"GETs in the run: {gets:,} ({gets / measured.workloads:.2f} a workload). Watches opened in it: {watches}.")
     print(
-        f"For comparison, quoted and not measured here: the existing controller sends about {QUOTED_REQUESTS} requests a workload, "
-        f"{QUOTED_GETS} of them GETs.",
+        f"For comparison, quoted and not measured here: the existing controller sends about {QUOTED_REQUESTS} requests "
+        f"a workload, {QUOTED_GETS} of them GETs.",
         flush=True,
     )
     assert MANAGEMENT in names

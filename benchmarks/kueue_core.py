@@ -1,5 +1,5 @@
-"""Kueue's core and the job controllers of several clusters, played by one process: who submits, reserves quota, admits and
-runs, as far as MultiKueue waits for it.
+"""Kueue's core and the job controllers of several clusters, played by one process: who submits, reserves quota, admits
+and runs, as far as MultiKueue waits for it.
 
 In: for how many seconds Jobs run, and kubeconfigs, as JSON on the first line of stdin; then one JSON command a line:
 how many Jobs to create, how many a second (0: all at once). Out: one JSON answer a line. It does nothing on its own:

@@ -1,7 +1,7 @@
 """A distance to API servers: a process that passes their bytes on later.
 
-In: half of a round trip in milliseconds and the servers' ports as arguments. Out: one line of JSON with the port for each;
-it ends with its stdin. It does not look into what it passes on, so that TLS goes through."""
+In: half of a round trip in milliseconds and the servers' ports as arguments. Out: one line of JSON with the port for
+each; it ends with its stdin. It does not look into what it passes on, so that TLS goes through."""
 
 from __future__ import annotations
 

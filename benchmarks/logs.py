@@ -1,8 +1,10 @@
-"""Several logs at once: what they append together in one PostgreSQL, with a PostgreSQL for each, and distributed by Citus.
+"""Several logs at once: what they append together in one PostgreSQL, with a PostgreSQL for each, and distributed by
+Citus.
 
-In: real events, as in `log`. Out: events a second of all logs together. Each log has a writer in a process of its own, as services
-have; all begin together. Distributed is measured in a database that was distributed before (`controlplane db distribute`), on a
-coordinator that `--distributed` names: what it holds stays there, under logs of new names."""
+In: real events, as in `log`. Out: events a second of all logs together. Each log has a writer in a process of its own,
+as services have; all begin together. Distributed is measured in a database that was distributed before
+(`controlplane db distribute`), on a coordinator that `--distributed` names: what it holds stays there, under logs of
+new names."""
 
 from __future__ import annotations
 
@@ -75,8 +77,8 @@ def _writers(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _named(count: int, distributed: str) -> list[str]:
-    """Return names of logs. Which node has a log follows from its name, so that two may share one: names are taken that do not, as
-    long as there are nodes without any."""
+    """Return names of logs. Which node has a log follows from its name, so that two may share one: names are taken that
+    do not, as long as there are nodes without any."""
     names: list[str] = []
     while len(names) < count:
         name = f"bench-{uuid.uuid4().hex[:8]}"
@@ -125,7 +127,8 @@ def _speed(
 
 
 def _append(url: str, name: str, asked: Sequence[Append], how: Mapping[str, float]) -> tuple[int, float]:
-    """Append to one log from `begin` on, in a process of its own; return how many events there were, and when it was done."""
+    """Append to one log from `begin` on, in a process of its own; return how many events there were, and when it was
+    done."""
 
     async def work() -> tuple[int, float]:
         async with PostgresLog(Database(url, ROLE), codec(), log=name, max_batch=int(how["batch"])) as log:

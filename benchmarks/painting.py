@@ -1,7 +1,8 @@
-"""How long a page takes until something of it is seen: the first contentful paint in Chromium, of somebody who comes for
-the first time.
+"""How long a page takes until something of it is seen: the first contentful paint in Chromium, of somebody who comes
+for the first time.
 
-In: the address of the pages, and paths. Out: milliseconds by path; nothing where there is no Chromium or no Playwright."""
+In: the address of the pages, and paths. Out: milliseconds by path; nothing where there is no Chromium or no
+Playwright."""
 
 from __future__ import annotations
 

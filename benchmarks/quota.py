@@ -1,9 +1,10 @@
 """How many workloads a second the quota engine decides on, with many pending in many ClusterQueues.
 
-ClusterQueues are in a Cohort tree of two levels, with workloads that have quota already; who is preempted leaves after the
-cycle. "own quota": nobody borrows, and lower priorities of the same ClusterQueue are preempted. "borrowing": what others
-do not use is borrowed, and reclaimed from anywhere in the tree; it begins with half of the ClusterQueues in need of that.
-A decision is one head of a ClusterQueue that a cycle tried; seconds are the processor's. Reading is measured apart."""
+ClusterQueues are in a Cohort tree of two levels, with workloads that have quota already; who is preempted leaves after
+the cycle. "own quota": nobody borrows, and lower priorities of the same ClusterQueue are preempted. "borrowing": what
+others do not use is borrowed, and reclaimed from anywhere in the tree; it begins with half of the ClusterQueues in need
+of that. A decision is one head of a ClusterQueue that a cycle tried; seconds are the processor's. Reading is measured
+apart."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writes into a database what the deterministic simulation records of some Jobs where this service decides about quota, in a
-process of its own: `python -m benchmarks.quota_recording URL JOBS`.
+"""Writes into a database what the deterministic simulation records of some Jobs where this service decides about quota,
+in a process of its own: `python -m benchmarks.quota_recording URL JOBS`.
 
 In: an empty database and a number of Jobs, which want more quota than there is. Out: the log `main`."""
 

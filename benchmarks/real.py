@@ -1,10 +1,10 @@
 """What dispatching costs between real API servers, and how much of a workload's wait is ours.
 
-In: a management cluster and three workers out of `KUBEBUILDER_ASSETS`, the service in a process of its own, and a process
-that plays Kueue's core on each. Out: requests by verb and cluster out of the API servers' audit logs; processor time of
-the service and of PostgreSQL; commits; how long it is from a Job's creation to its admission check Ready, and which part
-of that is the service's. `KUEUE_REFERENCE` names another program that does the same work, measured after the service
-with the same Jobs: Kueue's own controllers as a process of their own."""
+In: a management cluster and three workers out of `KUBEBUILDER_ASSETS`, the service in a process of its own, and a
+process that plays Kueue's core on each. Out: requests by verb and cluster out of the API servers' audit logs; processor
+time of the service and of PostgreSQL; commits; how long it is from a Job's creation to its admission check Ready, and
+which part of that is the service's. `KUEUE_REFERENCE` names another program that does the same work, measured after the
+service with the same Jobs: Kueue's own controllers as a process of their own."""
 
 from __future__ import annotations
 

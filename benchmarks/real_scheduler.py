@@ -1,10 +1,11 @@
 """What scheduling costs on a real API server: `controlplane scheduler run` beside kube-scheduler.
 
-In: kube-apiserver, etcd and, to compare, kube-scheduler out of `KUBEBUILDER_ASSETS`. Each scheduler gets an API server of
-its own, with the same nodes and the same pods, one after the other. Out: how long it is from the start of the process to
-the first binding; for pods at a pace, and all at once, how long each waited; for a backlog of pods that are spread, how
-many are bound a second; for all of it processor time of the scheduler and of PostgreSQL, requests out of the API server's
-audit log, and commits. Processor time says more than seconds: API server, schedulers and load share the machine."""
+In: kube-apiserver, etcd and, to compare, kube-scheduler out of `KUBEBUILDER_ASSETS`. Each scheduler gets an API server
+of its own, with the same nodes and the same pods, one after the other. Out: how long it is from the start of the
+process to the first binding; for pods at a pace, and all at once, how long each waited; for a backlog of pods that are
+spread, how many are bound a second; for all of it processor time of the scheduler and of PostgreSQL, requests out of
+the API server's audit log, and commits. Processor time says more than seconds: API server, schedulers and load share
+the machine."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One series of pods: how long it took, what it cost for `pods` of them, what the scheduler asked for all, and how long
-    each waited."""
+    """One series of pods: how long it took, what it cost for `pods` of them, what the scheduler asked for all, and how
+    long each waited."""
 
     name: str
     pods: int
@@ -195,8 +196,8 @@ class Bench:
 
     @asynccontextmanager
     async def _started(self, series: str) -> AsyncIterator[tuple[int, Start, Cost]]:
-        """Run the scheduler; yields once it has bound the first pod of a series: its process, how it started, and what was
-        used until then."""
+        """Run the scheduler; yields once it has bound the first pod of a series: its process, how it started, and what
+        was used until then."""
         already, begun = self._tail.look(), time.time()
         async with self._contender.running() as pid:
             await self._tail.until(already + 1)
@@ -213,7 +214,8 @@ class Bench:
         return await self._ended(name, pid, pods, before)
 
     async def _ended(self, name: str, pid: int, pods: int, before: Cost) -> Measured:
-        """Return what a series of pods that are bound has cost. Statistics of the database come later than they count."""
+        """Return what a series of pods that are bound has cost. Statistics of the database come later than they
+        count."""
         await asyncio.sleep(_RESTS)
         cost = self._contender.cost(pid)
         if cost.events:

@@ -1,5 +1,5 @@
-"""A process that starts on a log: `python -m benchmarks.starting URL HOW`, in a process of its own, so that its memory is
-its own.
+"""A process that starts on a log: `python -m benchmarks.starting URL HOW`, in a process of its own, so that its memory
+is its own.
 
 In: the URL of a database, and how to begin: `nothing` reads the whole log and keeps a snapshot, `snapshot` begins
 with the newest one, `upgrade` with what another version's says is left, `following` has folded everything before it is
@@ -37,9 +37,10 @@ from controlplane.settings import Settings
 
 
 class Started(msgspec.Struct):
-    """What a start took: seconds of restoring a snapshot, of reading, decoding and folding, of taking the lead, and of the
-    first look at every Workload; how many events were folded; how many workloads there are; MiB; processor seconds
-    of all of it; and in how many seconds a snapshot was kept, and the longest for which the event loop waited meanwhile."""
+    """What a start took: seconds of restoring a snapshot, of reading, decoding and folding, of taking the lead, and of
+    the first look at every Workload; how many events were folded; how many workloads there are; MiB; processor seconds
+    of all of it; and in how many seconds a snapshot was kept, and the longest for which the event loop waited
+    meanwhile."""
 
     restore: float = 0
     fold: float = 0

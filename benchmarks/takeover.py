@@ -1,5 +1,5 @@
-"""How long a process takes from nothing, from a snapshot, or from following, to leading a log with many live workloads in
-it.
+"""How long a process takes from nothing, from a snapshot, or from following, to leading a log with many live workloads
+in it.
 
 In: what the service recorded of some Jobs, copied over and over inside the database: first whole lives, until there are
 as many events of workloads that are over as wanted, then lives up to the moment at which each job ran, until there are
@@ -109,7 +109,8 @@ async def run(args: argparse.Namespace) -> None:
     names = ["from nothing", "after an upgrade", f"from a snapshot (of {args.repeat})", "warm"]
     show(title, ["seconds", *names], rows)
     print(
-        f"the snapshot was kept in {kept.kept_in:.2f} s; the event loop waited {1000 * kept.longest_wait:.0f} ms at most"
+        f"the snapshot was kept in {kept.kept_in:.2f} s; the event loop waited {1000 * kept.longest_wait:.0f} ms at "
+        "most"
     )
 
 
@@ -123,8 +124,8 @@ async def _started(url: str, how: str) -> Started:
 
 
 async def _lives(url: str, recorded: Sequence[Recorded]) -> tuple[list[int], list[int], list[int]]:
-    """Return the positions of what all workloads share, of what each has until its job's copy is seen to end, and of all
-    that each has until nothing is left of it, which is recorded here."""
+    """Return the positions of what all workloads share, of what each has until its job's copy is seen to end, and of
+    all that each has until nothing is left of it, which is recorded here."""
     shared, own = _live(recorded)
     async with PostgresLog(Database(url, ROLE), codec()) as log:
         await log.take_epoch("benchmark")

@@ -1,8 +1,8 @@
 """What one workload waited for, out of the API servers' audit logs.
 
-In: requests, each with who asked and when it came and was answered. Out: how many there were, by verb and cluster; and for
-each workload how long it was from the Job's creation until its admission check is Ready, and which part of that lies
-between what Kueue's core wrote and what the dispatcher wrote for it: the dispatcher's own."""
+In: requests, each with who asked and when it came and was answered. Out: how many there were, by verb and cluster; and
+for each workload how long it was from the Job's creation until its admission check is Ready, and which part of that
+lies between what Kueue's core wrote and what the dispatcher wrote for it: the dispatcher's own."""
 
 from __future__ import annotations
 

@@ -76,7 +76,10 @@ async def run(args: argparse.Namespace) -> None:
             )
             hours = await asyncio.to_thread(_until_complete, address, began)
             whole = _memory()
-    title = f"web: {args.web_workloads:,} Workloads ({args.web_live:,} live) on {args.web_clusters} clusters, {events:,} events"
+    title = (
+        f"web: {args.web_workloads:,} Workloads ({args.web_live:,} live) on {args.web_clusters} clusters, "
+        f"{events:,} events"
+    )
     told = [[*row, paints.get(str(row[0]), "")] for row in rows]
     show(title, ["", "status", "first, ms", "median, ms", "kB", "first paint, ms"], told)
     print(f"the pages were there after {ready:.1f} s, with {memory:,.0f} MiB", flush=True)
@@ -128,7 +131,8 @@ def _last(connection: psycopg.Connection) -> int:
 def _one(connection: psycopg.Connection) -> str:
     """Return the namespace and name of a Workload that is over."""
     row = connection.execute(
-        "SELECT s.namespace || '/' || s.name FROM audit.streams s WHERE s.stream > 'workload/team-1/' ORDER BY s.stream LIMIT 1"
+        "SELECT s.namespace || '/' || s.name FROM audit.streams s WHERE s.stream > 'workload/team-1/' ORDER BY "
+        "s.stream LIMIT 1"
     ).fetchone()
     assert row is not None
     return str(row[0])

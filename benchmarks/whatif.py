@@ -1,8 +1,8 @@
-"""How long a month of the fleet takes to be played again as it was and with a cluster less, and how long it takes to ask
-for all of its decisions again; and a month of a fleet where this service decides about quota.
+"""How long a month of the fleet takes to be played again as it was and with a cluster less, and how long it takes to
+ask for all of its decisions again; and a month of a fleet where this service decides about quota.
 
-In: what the service recorded of some Jobs, copied over a month inside the database, each copy with names and UIDs of its
-own. Out: seconds, processor seconds and memory of each command, which is a process of its own."""
+In: what the service recorded of some Jobs, copied over a month inside the database, each copy with names and UIDs of
+its own. Out: seconds, processor seconds and memory of each command, which is a process of its own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How long the answer takes why a Workload waits for quota, where this service decides on it, and when it would get it.
 
-In: how many Workloads wait in the same Cohort tree, and how many have ended. Their events are those that admission records:
-the objects as it observes them, a decision of the engine for each. Out: seconds, processor seconds and memory of the parts of
-the answer in this process, and of `controlplane why` as a whole."""
+In: how many Workloads wait in the same Cohort tree, and how many have ended. Their events are those that admission
+records: the objects as it observes them, a decision of the engine for each. Out: seconds, processor seconds and memory
+of the parts of the answer in this process, and of `controlplane why` as a whole."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ RUN_FOR = timedelta(hours=2)
 _NS = "ns"
 _T = TypeVar("_T")
 _Row = tuple[str, int, Event, str, datetime]
-_COPY = "COPY controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, recorded_at) FROM STDIN"
+_COPY = (
+    "COPY controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, recorded_at) "
+    "FROM STDIN"
+)
 
 
 async def run(args: argparse.Namespace) -> None:
@@ -61,7 +64,8 @@ async def run(args: argparse.Namespace) -> None:
 
 
 class _History:
-    """The events of a tree: first those that have ended, then who has quota, then who waits. `asked`: one in the middle."""
+    """The events of a tree: first those that have ended, then who has quota, then who waits. `asked`: one in the
+    middle."""
 
     def __init__(self, waiting: int, ended: int) -> None:
         self.waiting, self.ended = waiting, ended
@@ -128,7 +132,10 @@ class _History:
     def _waits(self, name: str, n: int) -> Iterator[_Row]:
         obj = self._workload(name, n)
         yield self._seen(kinds.WORKLOADS, obj)
-        message = f"couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, {1 + n % 7} more needed"
+        message = (
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, "
+            f"{1 + n % 7} more needed"
+        )
         waits = events.WorkloadInadmissible(
             reason=AdmissionReason.QUOTA_DOES_NOT_FIT,
             uid=name,

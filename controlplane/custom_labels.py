@@ -1,7 +1,7 @@
 """The custom labels of metrics: the names that they have, and the values that an object gives them.
 
-In: rules, and the labels and annotations of an object. Out: names and values in one order: by the kind of the object, then as the rules
-are (kubernetes-sigs/kueue pkg/metrics/custom_labels.go, ff69552e). Pure."""
+In: rules, and the labels and annotations of an object. Out: names and values in one order: by the kind of the object,
+then as the rules are (kubernetes-sigs/kueue pkg/metrics/custom_labels.go, ff69552e). Pure."""
 
 from __future__ import annotations
 

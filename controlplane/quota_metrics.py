@@ -1,9 +1,9 @@
 """The metrics of quota that is reserved by this service, under the names, labels and buckets that they have in Kueue
 (kubernetes-sigs/kueue pkg/metrics/metrics.go, main after v0.19.2).
 
-In: what makes a metric (`controlplane.telemetry.Metrics`). Out: counters and histograms as fields, and what the gauges are
-called, which are read from the state when somebody asks for them (`controlplane.app.quota_gauges`). Dashboards and alerts
-that are made for Kueue go on with them."""
+In: what makes a metric (`controlplane.telemetry.Metrics`). Out: counters and histograms as fields, and what the gauges
+are called, which are read from the state when somebody asks for them (`controlplane.app.quota_gauges`). Dashboards and
+alerts that are made for Kueue go on with them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ BELOW_COHORT = "cohort_subtree_admitted_active_workloads"
 
 
 def label_sources(name: str) -> tuple[str, ...]:
-    """Return the kinds of the objects whose custom labels a metric has (`InitMetricVectors` in pkg/metrics/metrics.go)."""
+    """Return the kinds of the objects whose custom labels a metric has (`InitMetricVectors` in
+    pkg/metrics/metrics.go)."""
     kind = CLUSTER_QUEUE
     if name.startswith("local_queue_"):
         kind = LOCAL_QUEUE
@@ -53,8 +54,8 @@ def label_sources(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Where a Workload is counted: its ClusterQueue, and its LocalQueue if those are counted, otherwise "". `custom`: the custom
-    labels of the ClusterQueue, of the LocalQueue and of the Workload."""
+    """Where a Workload is counted: its ClusterQueue, and its LocalQueue if those are counted, otherwise "". `custom`:
+    the custom labels of the ClusterQueue, of the LocalQueue and of the Workload."""
 
     cluster_queue: str
     namespace: str = ""
@@ -66,7 +67,8 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class ByQueue(Generic[M]):
-    """A metric of ClusterQueues, and its like of LocalQueues, which has the custom labels of Workloads if `by_workload`."""
+    """A metric of ClusterQueues, and its like of LocalQueues, which has the custom labels of Workloads if
+    `by_workload`."""
 
     cluster: M
     local: M
@@ -89,7 +91,10 @@ GAUGES: dict[str, tuple[str, str]] = {
     "local_queue_pending_workloads": ("name namespace status", "The same of a LocalQueue."),
     "unadmitted_workloads": (
         "cluster_queue reason underlying_cause",
-        "Workloads that are not admitted, by the reason of their condition `Admitted`, and without quota by that of `QuotaReserved`.",
+        (
+            "Workloads that are not admitted, by the reason of their condition `Admitted`, and without quota by that of "
+            "`QuotaReserved`."
+        ),
     ),
     "local_queue_unadmitted_workloads": (
         "name namespace cluster_queue reason underlying_cause",
@@ -185,7 +190,8 @@ class QuotaMetrics:
         self._make()
 
     def label(self, registry: CollectorRegistry, custom: CustomLabels) -> None:
-        """Have other custom labels besides, by what each metric is about: whatever is about a queue begins anew in the registry."""
+        """Have other custom labels besides, by what each metric is about: whatever is about a queue begins anew in the
+        registry."""
         if custom == self._custom:
             return
         for _, metric in self._made:

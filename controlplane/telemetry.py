@@ -191,7 +191,8 @@ class Metrics:
             Gauge,
             "kubeconfig_expires_timestamp_seconds",
             "cluster",
-            "When the token or the client certificate of the cluster's kubeconfig ends, whichever is first, in seconds since 1970.",
+            "When the token or the client certificate of the cluster's kubeconfig ends, whichever is first, in "
+            "seconds since 1970.",
         )
         self.relists = new(Counter, "reflector_relists_total", "cluster kind reason", "Lists of a kind, and why.")
         self.observations_refused = new(

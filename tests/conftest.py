@@ -77,8 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of cycles look no more through what stays until the end, the tests and all that they import; and
-    look less often through what is new, which is a tenth of the time of a simulated fleet.
+    """Let the collector of cycles look no more through what stays until the end, the tests and all that they import;
+    and look less often through what is new, which is a tenth of the time of a simulated fleet.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -1,8 +1,9 @@
 """The admission webhook, on what this process has folded: every replica may answer, whether it leads or follows.
 
-In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`), and where this
-service decides on quota, of the job framework (`controlplane.controllers.jobframework.admission`). Of everything else, the
-answers of the controllers' hooks, which their manifests name. Whatever stays in doubt is let through with a warning."""
+In: AdmissionReviews. Out: of jobs, answers of MultiKueue (`controlplane.controllers.multikueue.admission`), and where
+this service decides on quota, of the job framework (`controlplane.controllers.jobframework.admission`). Of everything
+else, the answers of the controllers' hooks, which their manifests name. Whatever stays in doubt is let through with a
+warning."""
 
 from __future__ import annotations
 
@@ -81,8 +82,8 @@ class Reviews:
 
 
 class JobAdmission:
-    """Answers reviews of jobs. `controller()` is that of the present term, None before the first; `jobs()` that which makes
-    Workloads of jobs, and `quota()` that which knows LocalQueues, None where Kueue does.
+    """Answers reviews of jobs. `controller()` is that of the present term, None before the first; `jobs()` that which
+    makes Workloads of jobs, and `quota()` that which knows LocalQueues, None where Kueue does.
     """
 
     def __init__(

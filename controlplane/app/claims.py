@@ -1,7 +1,9 @@
-"""Names the Leases of the management cluster that the processes of one log hold: one for each thing that only one log may do.
+"""Names the Leases of the management cluster that the processes of one log hold: one for each thing that only one log
+may do.
 
-In: settings. Out: the Leases, by name, in the namespace `leader.leaseNamespace`. For `multikueue` there are two: AdmissionChecks
-are ours by `multikueue.controllerName`, and copies on workers by `multikueue.origin`, so another log may have neither."""
+In: settings. Out: the Leases, by name, in the namespace `leader.leaseNamespace`. For `multikueue` there are two:
+AdmissionChecks are ours by `multikueue.controllerName`, and copies on workers by `multikueue.origin`, so another log
+may have neither."""
 
 from __future__ import annotations
 

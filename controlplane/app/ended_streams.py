@@ -1,8 +1,8 @@
 """Says which streams of the service's log are over, so that no process needs their events to know what it knows now.
 
-In: settings, a log, and the newest snapshot that a process of this version and these settings would start from. Out: what
-`controlplane.log.archive.dropping` asks. The controller that owns a stream says so (`leaves_nothing`), if it names the stream's kind in
-`ENDING`: then a fold of the log without its events gives the same state."""
+In: settings, a log, and the newest snapshot that a process of this version and these settings would start from. Out:
+what `controlplane.log.archive.dropping` asks. The controller that owns a stream says so (`leaves_nothing`), if it names
+the stream's kind in `ENDING`: then a fold of the log without its events gives the same state."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def ended_streams(database: Database, log: str, settings: Settings) -> End
     position = await _restored(database, log, settings, router)
     if position is None:
         raise NoSnapshot(
-            f"the log {log} has no snapshot of this version and these settings, which would say what a process still needs: run this"
-            " with the service's version and settings, after the service has kept one (log.snapshotEvery); a scheduler's log has"
-            " none, and is not dropped from"
+            f"the log {log} has no snapshot of this version and these settings, which would say what a process still "
+            "needs: run this with the service's version and settings, after the service has kept one "
+            "(log.snapshotEvery); a scheduler's log has none, and is not dropped from"
         )
     return ended_of(router, position)
 

@@ -1,8 +1,9 @@
 """Watches of the management cluster that are wanted by what was seen there, beside those that the settings ask for.
 
-In: what the hosted controllers want after each fold, and the watches of single objects (`controlplane.app.candidates.watches`). Out:
-`want` on the management connection; what they show is recorded as that of all others. What a controller wanted once is watched
-for as long as the process leads: that it is in view is said once, and would be said still while nobody looks."""
+In: what the hosted controllers want after each fold, and the watches of single objects
+(`controlplane.app.candidates.watches`). Out: `want` on the management connection; what they show is recorded as that of
+all others. What a controller wanted once is watched for as long as the process leads: that it is in view is said once,
+and would be said still while nobody looks."""
 
 from __future__ import annotations
 

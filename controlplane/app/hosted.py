@@ -1,9 +1,10 @@
 """Hosts controllers in a process, by its settings: their streams in the log, and what they want to see of which
 cluster.
 
-In: settings. Out: one `ControllerRouter` for the loop, the watches of the management cluster and of the others, and what
-the log knows already, with which reflectors begin. A controller that is off watches nothing, records nothing and decides
-nothing. MultiKueueClusters are followed wherever a controller needs other clusters: they are how it gets to them."""
+In: settings. Out: one `ControllerRouter` for the loop, the watches of the management cluster and of the others, and
+what the log knows already, with which reflectors begin. A controller that is off watches nothing, records nothing and
+decides nothing. MultiKueueClusters are followed wherever a controller needs other clusters: they are how it gets to
+them."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ TYPES: Sequence[type[Event]] = merged(manifest.events for manifest in SERVICE)
 
 
 class HostedControllers:
-    """The controllers of one leadership term. `router` is what the loop sees; `fleet` is there always, the others if they
-    are on. `follows`: whether other clusters are connected to.
+    """The controllers of one leadership term. `router` is what the loop sees; `fleet` is there always, the others if
+    they are on. `follows`: whether other clusters are connected to.
 
     `policy` takes the place of what the settings say of Workloads: simulations have their own.
     """

@@ -68,7 +68,8 @@ def forgettable(index: WorkloadIndex, name: str) -> Connection:
         raise NoSuchCluster(f'the log knows no cluster "{name}": it knows {known}')
     if connection.connected or connection.phase in ("Unknown", "Standby"):
         raise NotAllowed(
-            f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be forgotten'
+            f'cluster "{name}" is {connection.phase.lower()}, not lost: only a cluster that cannot be reached can be '
+            "forgotten"
         )
     if connection.forgotten:
         raise NotAllowed(f'cluster "{name}" is forgotten already, until it connects again')

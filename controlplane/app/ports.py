@@ -22,7 +22,8 @@ CLAIM = 30.0  # seconds
 
 
 def ports_of(database: Database, *, linger: float = LINGER) -> Ports:
-    """Return the ports of a process whose log is in a database; for `linger` seconds a few observations wait for others."""
+    """Return the ports of a process whose log is in a database; for `linger` seconds a few observations wait for
+    others."""
 
     def open_log(name: str, codec: Codec, on_state: OnState, on_batch: OnBatch) -> Log:
         return PostgresLog(database, codec, log=name, linger=linger, on_state=on_state, on_batch=on_batch)

@@ -1,8 +1,8 @@
 """The gauges of quota, under Kueue's names, read from the state when somebody asks for the metrics.
 
-In: the folded state of admission. Out: metric families. What is gone is not reported any more, and nothing is computed that
-nobody reads (kubernetes-sigs/kueue pkg/cache/queue/metrics.go and unadmitted_workloads.go, pkg/cache/scheduler/clusterqueue.go,
-cohort_metrics.go, main after v0.19.2)."""
+In: the folded state of admission. Out: metric families. What is gone is not reported any more, and nothing is computed
+that nobody reads (kubernetes-sigs/kueue pkg/cache/queue/metrics.go and unadmitted_workloads.go,
+pkg/cache/scheduler/clusterqueue.go, cohort_metrics.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class GaugeFamilies:
 
 
 class QuotaGauges(Collector):
-    """See the module. `resources`: also quotas and usage of ClusterQueues; `local_queues`: also what is by LocalQueue; `left_out`:
-    Cohorts that are not reported now. Nothing is reported whose custom labels are not known yet."""
+    """See the module. `resources`: also quotas and usage of ClusterQueues; `local_queues`: also what is by LocalQueue;
+    `left_out`: Cohorts that are not reported now. Nothing is reported whose custom labels are not known yet."""
 
     def __init__(
         self,
@@ -130,7 +130,8 @@ class QuotaGauges(Collector):
     def _add_by_workload(
         self, found: GaugeFamilies, name: str, labels: tuple[str, ...], several: Sequence[Info]
     ) -> None:
-        """Add how many Workloads there are, by their custom labels if they have some: as with Kueue, none has no sample then."""
+        """Add how many Workloads there are, by their custom labels if they have some: as with Kueue, none has no sample
+        then."""
         counts: Mapping[tuple[str, ...], int] = {(): len(several)}
         if WORKLOAD in self._labels.custom.kinds:
             counts = Counter(self._labels.of(kinds.WORKLOADS, *one.key.split("/", 1)) for one in several)
@@ -270,7 +271,8 @@ class QuotaGauges(Collector):
 
 
 def _why_unadmitted(status: WorkloadStatus) -> tuple[str, str] | None:
-    """Return why a Workload is not admitted, and the cause if it is without quota; None if it is admitted, or has ended."""
+    """Return why a Workload is not admitted, and the cause if it is without quota; None if it is admitted, or has
+    ended."""
     if status.is_true(ADMITTED) or status.is_true(FINISHED):
         return None
     admitted, reserved = status.condition(ADMITTED), status.condition(QUOTA_RESERVED)

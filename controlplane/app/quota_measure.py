@@ -1,8 +1,8 @@
 """What the metrics hear of quota: one place that turns what was seen of Workloads into Kueue's numbers.
 
-In: the Workloads as they were when this process began to lead, then every event of theirs, in order. Out: counts by queue.
-What counts is a change that was seen in a Workload's status, and not the decision on it, which may be overtaken. Times are
-those of conditions, in whole seconds."""
+In: the Workloads as they were when this process began to lead, then every event of theirs, in order. Out: counts by
+queue. What counts is a change that was seen in a Workload's status, and not the decision on it, which may be overtaken.
+Times are those of conditions, in whole seconds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class QuotaReport:
         self._held = []
 
     def folded(self, several: Sequence[Recorded]) -> None:
-        """Count what some more events brought about; before every object has been shown to this process, its labels are waited for."""
+        """Count what some more events brought about; before every object has been shown to this process, its labels are
+        waited for."""
         if self._measure is None:
             return
         if self._held is not None:
@@ -79,9 +80,9 @@ class QuotaReport:
 
 
 class QuotaMeasure:
-    """See the module. It is made when a process begins to lead, and serves for as long as it does. `local_queues`: those
-    are counted too. `left_out`: Cohorts that were deleted though ClusterQueues name them: as with Kueue they are not reported
-    before something changes below them."""
+    """See the module. It is made when a process begins to lead, and serves for as long as it does. `local_queues`:
+    those are counted too. `left_out`: Cohorts that were deleted though ClusterQueues name them: as with Kueue they are
+    not reported before something changes below them."""
 
     def __init__(
         self, metrics: QuotaMetrics, index: AdmissionIndex, labels: MetricLabels, *, local_queues: bool
@@ -252,7 +253,8 @@ class QuotaMeasure:
                 metric.observe(past + max(0.0, (ended - admitted).total_seconds()))
 
     def _last_place(self, key: str, place: QueuePlace, new: WorkloadStatus) -> QueuePlace:
-        """Return where a Workload ended. A slice in whose place another one is has given its quota back if it was evicted."""
+        """Return where a Workload ended. A slice in whose place another one is has given its quota back if it was
+        evicted."""
         if place.cluster_queue or _reason(new, ws.FINISHED) != SLICE_REPLACED:
             return place
         seen = self._seen[key]
@@ -284,9 +286,10 @@ class _LosesGate(NamedTuple):
 
 
 class GateMeasure:
-    """Observes how long after its Workload's admission a pod lost a gate: that it was seen without it counts, by the time at which that was
-    recorded (kubernetes-sigs/kueue pkg/util/pod/pod.go, RecordPodSchedulingGateRemovalSeconds, ff69552e). `seen` tells a Workload by its
-    namespace and name. Pods are known here from a decision until they follow it."""
+    """Observes how long after its Workload's admission a pod lost a gate: that it was seen without it counts, by the
+    time at which that was recorded (kubernetes-sigs/kueue pkg/util/pod/pod.go, RecordPodSchedulingGateRemovalSeconds,
+    ff69552e). `seen` tells a Workload by its namespace and name. Pods are known here from a decision until they follow
+    it."""
 
     def __init__(self, metrics: QuotaMetrics, labels: CountedLabels, seen: Seen) -> None:
         self._metrics, self._labels, self._seen = metrics, labels, seen

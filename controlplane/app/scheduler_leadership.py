@@ -159,7 +159,8 @@ class SchedulerTerm(LeadershipTerm):
             self._hosted.placements.readable = ()
 
     def _read(self, deltas: Sequence[Delta]) -> frozenset[int]:
-        """Return which objects the snapshot could read, by their identity in this process: they need not be read again."""
+        """Return which objects the snapshot could read, by their identity in this process: they need not be read
+        again."""
         changes = () if self.loop.view.problems else (one for one in deltas if isinstance(one, Change))
         return frozenset(id(one.object) for one in changes)
 

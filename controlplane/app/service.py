@@ -37,8 +37,8 @@ C = TypeVar("C")
 _log = structlog.get_logger(__name__)
 
 # What a page of a list is decoded into is kept for milliseconds, and is more than the collector's own first thresholds
-# many times over: it would look at each page several times while it is made. `python -m benchmarks failover` shows it. A
-# page of the log is no other, and a replay is some 5 percent shorter so.
+# many times over: it would look at each page several times while it is made. `python -m benchmarks failover` shows it.
+# A page of the log is no other, and a replay is some 5 percent shorter so.
 _COLLECT = (50_000, 20, 50)
 
 CHECKS = ("schema", "database", "leader", "caches", "clusters")
@@ -109,8 +109,8 @@ class Service(Process):
 
     def _leads(self, head: LogHead) -> None:
         if self._context.ports.tunes_collector:
-            # What was folded stays. The collector need not look through it again and again while the clusters are listed, which is
-            # when most is made and a takeover waits: half of the processor time of that.
+            # What was folded stays. The collector need not look through it again and again while the clusters are
+            # listed, which is when most is made and a takeover waits: half of the processor time of that.
             gc.freeze()
         assert self.fleet is not None
         workloads = len(self.fleet.index.workloads)

@@ -1,8 +1,8 @@
 """Kueue's visibility API, on what this process has folded: every replica may answer, whether it leads or follows.
 
 In: the service, the way to the management cluster. Out: answers about pending Workloads, who may have them (by
-SubjectAccessReviews), and the front proxy as its ConfigMap has it. Nothing is answered while the log is not read to its end,
-or while the leader does not see all that quota rests on."""
+SubjectAccessReviews), and the front proxy as its ConfigMap has it. Nothing is answered while the log is not read to its
+end, or while the leader does not see all that quota rests on."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def told(
     policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
     as_shown: Callable[[Recorded], Recorded] | None = None,
 ) -> Told:
-    """Return what `answer`, `timeline_of` and `lanes_of_workload` return, from one reading of the log. `as_shown` returns an
-    event as whoever asks may see it.
+    """Return what `answer`, `timeline_of` and `lanes_of_workload` return, from one reading of the log. `as_shown`
+    returns an event as whoever asks may see it.
     """
     events = events_of(reader, found)
     if as_shown is not None:

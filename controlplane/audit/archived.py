@@ -1,6 +1,7 @@
 """What of a log is in archives alone: up to where, which archive has a position, and which streams.
 
-In: a reader of the log. Out: places of archives, and the sentences that tell them to who asks for what left the database."""
+In: a reader of the log. Out: places of archives, and the sentences that tell them to who asks for what left the
+database."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ WHERE s.log = %(log)s AND s.stream = ANY(%(streams)s) AND s.archived_to IS NOT N
 
 
 class ArchivePlace(NamedTuple):
-    """An archive of which events have left the database: its positions, when they were recorded, where it was written, and
-    when they left."""
+    """An archive of which events have left the database: its positions, when they were recorded, where it was written,
+    and when they left."""
 
     first: int
     last: int
@@ -39,8 +40,8 @@ class ArchivePlace(NamedTuple):
 
 
 def places(reader: LogReader) -> list[ArchivePlace]:
-    """Return the archives of a log of which events may have left the database, in order: those that were dropped, without the
-    ones after which nothing was over."""
+    """Return the archives of a log of which events may have left the database, in order: those that were dropped,
+    without the ones after which nothing was over."""
     return [ArchivePlace(**row) for row in reader.rows(_PLACES)]
 
 
@@ -50,8 +51,8 @@ def archived_to(reader: LogReader) -> int:
 
 
 def _lacks(reader: LogReader, place: ArchivePlace, upto: int) -> bool:
-    """Whether an event of an archive, up to a position, is not in the database. Where no stream ends there that left, the events
-    are counted: a second for ten millions."""
+    """Whether an event of an archive, up to a position, is not in the database. Where no stream ends there that left,
+    the events are counted: a second for ten millions."""
     asked = {"first": place.first, "last": min(place.last, upto)}
     if reader.rows(_ONE_LEFT, **asked):
         return True
@@ -79,8 +80,8 @@ def archived_time(reader: LogReader, at: datetime) -> str:
     if place is None:
         return ""
     return (
-        f"what the log {reader.log} had at {at:%Y-%m-%d %H:%M:%S} UTC is archived in {described(place)}, and the database has"
-        f" only a part of it: {_back(place)}"
+        f"what the log {reader.log} had at {at:%Y-%m-%d %H:%M:%S} UTC is archived in {described(place)}, and the "
+        f"database has only a part of it: {_back(place)}"
     )
 
 
@@ -104,7 +105,10 @@ def gone_stream(reader: LogReader, stream: str) -> ArchivePlace | None:
 
 def archived_stream(what: str, place: ArchivePlace) -> str:
     """Return that something is in an archive alone."""
-    return f"{what} is over and archived in {described(place)}: {_back(place)}; the views of the schema audit still tell of it"
+    return (
+        f"{what} is over and archived in {described(place)}: {_back(place)}; the views of the schema audit still "
+        "tell of it"
+    )
 
 
 def described(place: ArchivePlace) -> str:

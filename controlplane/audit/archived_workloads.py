@@ -1,7 +1,7 @@
 """The Workloads whose events are in archives alone, as a list shows them.
 
-In: a reader. Out: what the database still says of each: the views keep where it ran, when and how it ended, and which archive
-has the rest. They come by namespace and name, so that any page of any number of them is found at once."""
+In: a reader. Out: what the database still says of each: the views keep where it ran, when and how it ended, and which
+archive has the rest. They come by namespace and name, so that any page of any number of them is found at once."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ ORDER BY s.stream"""
 
 
 class ArchivedWorkload(Value):
-    """A Workload that is over and in an archive: `owner` is its job (`Job/train`), `result` how it finished, `directory` where
-    the archive was written. What no view has is empty: the read models were dropped, say."""
+    """A Workload that is over and in an archive: `owner` is its job (`Job/train`), `result` how it finished,
+    `directory` where the archive was written. What no view has is empty: the read models were dropped, say."""
 
     stream: str
     namespace: str
@@ -86,8 +86,8 @@ def page(
     after: str = "",
     limit: int = _AT_ONCE,
 ) -> list[ArchivedWorkload]:
-    """Return the next archived Workloads after a stream, of some namespaces or all, with a text in their name; of a queue
-    and a cluster if given, as far as the views have these.
+    """Return the next archived Workloads after a stream, of some namespaces or all, with a text in their name; of a
+    queue and a cluster if given, as far as the views have these.
     """
     ranges = (
         [("workload/", "workload0")]
@@ -101,7 +101,8 @@ def page(
 
 
 def there_are(reader: LogReader, namespace: str | None) -> bool:
-    """Whether there are archived Workloads, of one namespace or any. A log that was never archived is not looked through."""
+    """Whether there are archived Workloads, of one namespace or any. A log that was never archived is not looked
+    through."""
     if not reader.rows("SELECT FROM audit.archives WHERE log = %(log)s LIMIT 1"):
         return False
     return bool(page(reader, None if namespace is None else [namespace], limit=1))

@@ -1,4 +1,5 @@
-"""What `candidates describe` says of a source pod: its place, its permit, and each target with what it said and since when.
+"""What `candidates describe` says of a source pod: its place, its permit, and each target with what it said and since
+when.
 
 In: the history of a source pod. Out: a `Description`, of the folds by which the service decides. Nothing is asked of
 any cluster."""

@@ -134,8 +134,8 @@ def said(seen: Conditioned | None, kind: str) -> str:
 
 
 def said_of_quota(case: Case) -> str:
-    """Return what the condition QuotaReserved says, as `said` does; "" where it repeats why the Workload was evicted, which it
-    does until it is tried again."""
+    """Return what the condition QuotaReserved says, as `said` does; "" where it repeats why the Workload was evicted,
+    which it does until it is tried again."""
     local = case.state.local
     evicted = local.condition("Evicted") if local is not None else None
     text = said(local, "QuotaReserved")
@@ -144,8 +144,8 @@ def said_of_quota(case: Case) -> str:
 
 
 def away(case: Case, cluster: str, position: int | None = None) -> Recorded | None:
-    """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position; or that says
-    why the Workload's copy there cannot be read.
+    """Return the event with which a cluster's absence began: the one that lasts now, or that lasted at a position; or
+    that says why the Workload's copy there cannot be read.
     """
     if position is None and case.context.unread_on(cluster) is not None:
         return case.on(cluster, ObservationRefused)
@@ -254,8 +254,8 @@ def true_since(case: Case, kind: str) -> Recorded | None:
 
 
 def beside(case: Case, cluster: str) -> tuple[str, Recorded | None]:
-    """Return for which checks of its worker the copy on a cluster with quota waits, or since when one without may preempt
-    others, with the decision; nothing if neither is so."""
+    """Return for which checks of its worker the copy on a cluster with quota waits, or since when one without may
+    preempt others, with the decision; nothing if neither is so."""
     clone = case.state.remote(cluster).clone
     if clone is not None and clone.is_true("QuotaReserved") and not clone.is_true("Admitted") and clone.awaits:
         each = (f"{name} ({said.rstrip('.')})" for name, said in sorted(clone.awaits.items()))
@@ -272,7 +272,8 @@ def scores_of(case: Case) -> tuple[str, Recorded | None]:
     if last is None or not isinstance(last.event, ClustersScored):
         return "", None
     each = (
-        f"{one.cluster} {one.score} ({', '.join(f'{name} {points}: {one.facts[name]}' for name, points in one.rules.items())})"
+        f"{one.cluster} {one.score} "
+        f"({', '.join(f'{name} {points}: {one.facts[name]}' for name, points in one.rules.items())})"
         for one in last.event.clusters
     )
     out = (f"{name} was left out: {why}" for name, why in last.event.left_out.items())
@@ -326,8 +327,9 @@ def refusal(case: Case, cluster: str) -> list[Recorded | None]:
 
 
 def restores(events: Iterable[Recorded], stream: str) -> Iterator[tuple[Recorded, Recorded]]:
-    """Yield each restore of the management cluster that showed the Workload of a stream otherwise than it was known, with the
-    last observation that says so: what the lists after a restore show otherwise is recorded before Workloads count as listed."""
+    """Yield each restore of the management cluster that showed the Workload of a stream otherwise than it was known,
+    with the last observation that says so: what the lists after a restore show otherwise is recorded before Workloads
+    count as listed."""
     restore: Recorded | None = None
     shown: Recorded | None = None
     for recorded in (e for e in events if e.stream in (stream, cluster_stream(MANAGEMENT))):
@@ -364,7 +366,8 @@ def went_with_restore(case: Case) -> bool:
 
 
 def after_restore(case: Case) -> Answer:
-    """Return what a sentence is to add about a restore of the management cluster, "" if it changed nothing for the Workload."""
+    """Return what a sentence is to add about a restore of the management cluster, "" if it changed nothing for the
+    Workload."""
     found = restored(case)
     if found is None or case.standing.word == "Finished":
         return "", []
@@ -373,7 +376,8 @@ def after_restore(case: Case) -> Answer:
 
 
 def said_of_restore(restore: Recorded, shown: Recorded) -> str:
-    """Return, as a sentence without its full stop, that the management cluster was restored, and what its backup had."""
+    """Return, as a sentence without its full stop, that the management cluster was restored, and what its backup
+    had."""
     assert isinstance(restore.event, ClusterRestored)
     when = (
         f"The management cluster was restored from a backup at {restore.recorded_at:{STAMP}} ({restore.event.message})"

@@ -114,8 +114,8 @@ def identity_cell(incarnation: str, restores: int) -> str:
 
 
 def copies_and_runs(states: Iterable[WorkloadState]) -> tuple[Counter[str], Counter[str]]:
-    """Return by cluster how many of some Workloads have a copy there, and of how many of these the job is unsuspended; those that
-    are admitted and not dispatched run on the management cluster.
+    """Return by cluster how many of some Workloads have a copy there, and of how many of these the job is unsuspended;
+    those that are admitted and not dispatched run on the management cluster.
     """
     from collections import Counter
 

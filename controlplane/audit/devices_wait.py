@@ -1,7 +1,7 @@
 """Says what a Workload waits for whose devices cannot be counted.
 
-In: the message of its condition QuotaReserved, which is Kueue's. Out: what has to come or change, in a few words; "" for other
-messages (kubernetes-sigs/kueue pkg/dra/claims.go, counters.go, extended_resources.go, ff69552e)."""
+In: the message of its condition QuotaReserved, which is Kueue's. Out: what has to come or change, in a few words; ""
+for other messages (kubernetes-sigs/kueue pkg/dra/claims.go, counters.go, extended_resources.go, ff69552e)."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ _SECOND = timedelta(seconds=1)
 
 
 def untold(case: Case) -> Answer:
-    """Return why the job of a Workload that has finished does not say that it ended, and what shows it; "" if it does, or if
-    nothing was refused."""
+    """Return why the job of a Workload that has finished does not say that it ended, and what shows it; "" if it does,
+    or if nothing was refused."""
     failure, job = case.state.trouble.get(f"{MANAGEMENT}/Job"), case.context.job
     if failure is None or failure.action != StatusRelayDecided.__name__ or job is None or job.finished:
         return "", []
@@ -242,7 +242,10 @@ def _here(times_here: list[JobRun], end: Recorded) -> Iterator[Statement]:
 def _in_all_here(times_here: list[JobRun], begin: Recorded, end: Recorded) -> Iterator[Statement]:
     """Tell for how long it was queued and admitted in all; its pods are not recorded."""
     queued, admitted, _ = times(times_here, begin.recorded_at, end.recorded_at)
-    text = f"in all it was queued for {_duration(queued)} and admitted for {_duration(admitted)}, in which its job could run"
+    text = (
+        f"in all it was queued for {_duration(queued)} and admitted for {_duration(admitted)}, in which its job "
+        "could run"
+    )
     yield Statement(about="Times", text=text, events=bounds_of(times_here), seconds=(queued + admitted).total_seconds())
     yield Statement(about="AtOnce", text="it was never offered to a worker", events=[begin], seconds=0.0)
 

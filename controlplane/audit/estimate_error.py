@@ -1,8 +1,9 @@
-"""How good the estimates of when quota is reserved were: made again as of moments in the past, and held against what came.
+"""How good the estimates of when quota is reserved were: made again as of moments in the past, and held against what
+came.
 
-In: a reader, the engine's settings, a time. Out: for each LocalQueue how many waits were looked at, how far the estimates were
-off, and how often their bound held. The log is folded once, in order, and an estimate is made as soon as all that was recorded
-until its moment is folded: it rests on nothing that was recorded later."""
+In: a reader, the engine's settings, a time. Out: for each LocalQueue how many waits were looked at, how far the
+estimates were off, and how often their bound held. The log is folded once, in order, and an estimate is made as soon as
+all that was recorded until its moment is folded: it rests on nothing that was recorded later."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from controlplane.log.folding import Folding
 from controlplane.values import Value
 
 MOST_RESERVATIONS = 20_000
-# Reservations after a wait that was told: a wait begins when it is first said, after the reservation before. What was overtaken was none.
+# Reservations after a wait that was told: a wait begins when it is first said, after the reservation before. What was
+# overtaken was none.
 _WAITS: LiteralString = """
 SELECT r.stream, r.position, r.recorded_at AS until, w.since, w.queue
 FROM (
@@ -54,8 +56,8 @@ ORDER BY r.position"""
 
 
 class EndedWait(Value):
-    """A wait for quota that has ended: of the Workload `key` in a LocalQueue, NAMESPACE/NAME; `moment` is the one in it as of which an
-    estimate is made."""
+    """A wait for quota that has ended: of the Workload `key` in a LocalQueue, NAMESPACE/NAME; `moment` is the one in it
+    as of which an estimate is made."""
 
     key: str
     queue: str
@@ -72,7 +74,8 @@ class Tried(Value):
 
     @property
     def error(self) -> float | None:
-        """By how many seconds quota was reserved later than estimated, negative for earlier; None without an estimate."""
+        """By how many seconds quota was reserved later than estimated, negative for earlier; None without an
+        estimate."""
         at = self.estimate.at
         return None if at is None else (self.wait.until - at).total_seconds()
 
@@ -84,9 +87,9 @@ class Tried(Value):
 
 
 class Figures(Value):
-    """The figures of a LocalQueue, or of all (`""`): how many waits there were and how many had an estimate; the medians, in seconds,
-    of what was left of the wait, of how far the estimate was off, and of by how much quota came later than estimated; how many had a
-    bound, and the share of those that kept it."""
+    """The figures of a LocalQueue, or of all (`""`): how many waits there were and how many had an estimate; the
+    medians, in seconds, of what was left of the wait, of how far the estimate was off, and of by how much quota came
+    later than estimated; how many had a bound, and the share of those that kept it."""
 
     queue: str
     waits: int
@@ -101,8 +104,8 @@ class Figures(Value):
 def ended_waits(
     reader: LogReader, since: datetime | None = None, queue: str | None = None, most: int = 200
 ) -> list[EndedWait]:
-    """Return waits that have ended since a time, of a LocalQueue (its name or NAMESPACE/NAME) if one is named: at most so many, spread
-    evenly over the log. Each has a moment in it that follows from its name."""
+    """Return waits that have ended since a time, of a LocalQueue (its name or NAMESPACE/NAME) if one is named: at most
+    so many, spread evenly over the log. Each has a moment in it that follows from its name."""
     until = reader.head() if reader.until is None else reader.until
     rows = reader.rows(_WAITS, since=since, until=until, most=MOST_RESERVATIONS)
     rows = [row for row in rows if queue is None or queue in (row["queue"], row["queue"].partition("/")[2])]
@@ -146,8 +149,8 @@ class KnownRuns:
 
 
 def tried(events: Iterable[Recorded], settings: EngineSettings, waits: Sequence[EndedWait]) -> Iterator[Tried]:
-    """Yield the estimates as of the moments of some waits. `events` are those of admission, in the log's order; those after the last
-    moment are not asked for."""
+    """Yield the estimates as of the moments of some waits. `events` are those of admission, in the log's order; those
+    after the last moment are not asked for."""
     index, runs, position = AdmissionIndex(settings), KnownRuns(), 0
     folding = Folding(index.fold)
     open_ = deque(sorted(waits, key=lambda one: (one.moment, one.key)))

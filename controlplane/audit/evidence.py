@@ -5,8 +5,8 @@ in the canonical spelling (`controlplane.log.event.canonical`), with the SHA-256
 one has the SHA-256 over those of all lines before it. Pure: no database is needed to check a file.
 
 A file that was changed and hashed anew cannot be told from one that was not by its own hashes. A proof of inclusion has
-the batches in which the events were committed, each with the hashes of all its rows, so that the hash of the batch follows
-from the events: it is the one that the log has, and that whoever kept a checkpoint of the log can check."""
+the batches in which the events were committed, each with the hashes of all its rows, so that the hash of the batch
+follows from the events: it is the one that the log has, and that whoever kept a checkpoint of the log can check."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 In: a reader and the streams of a Workload. Out: a header, and rows by kind: the events of those streams, and those that
 they rest on, across streams, by position; then the bodies that they name, and the proofs that the log has these events.
-Bodies, batches and proofs take the rights of the service or of the owner: for whoever lacks them the header says that they
-are left out."""
+Bodies, batches and proofs take the rights of the service or of the owner: for whoever lacks them the header says that
+they are left out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from controlplane.audit.reads import LogReader
 from controlplane.log.verify import EVENT_HASH
 
 _EVENTS: LiteralString = (
-    "SELECT position, stream, version, type, schema, reason, cluster, data::text AS data, caused_by, trace, observed_at,"
-    " recorded_at FROM audit.events WHERE log = %(log)s AND position = ANY(%(positions)s) ORDER BY position"
+    "SELECT position, stream, version, type, schema, reason, cluster, data::text AS data, caused_by, trace, "
+    "observed_at, recorded_at FROM audit.events WHERE log = %(log)s AND position = ANY(%(positions)s) ORDER BY "
+    "position"
 )
 # As they were written: the view has what jsonb makes of them.
 _WRITTEN: LiteralString = _EVENTS.replace("audit.events", "controlplane.events")
@@ -36,8 +37,8 @@ WITH RECURSIVE found (position, caused_by) AS (
     JOIN audit.events e ON e.log = %(log)s AND e.position = f.caused_by AND e.position < f.position
 ) SELECT position FROM found ORDER BY position"""
 _BODIES: LiteralString = (
-    "SELECT encode(hash, 'hex') AS hash, body::text AS body, coalesce(redacted, false) AS redacted FROM controlplane.bodies"
-    " WHERE hash = ANY(SELECT decode(h, 'hex') FROM unnest(%(hashes)s::text[]) h) ORDER BY hash"
+    "SELECT encode(hash, 'hex') AS hash, body::text AS body, coalesce(redacted, false) AS redacted FROM "
+    "controlplane.bodies WHERE hash = ANY(SELECT decode(h, 'hex') FROM unnest(%(hashes)s::text[]) h) ORDER BY hash"
 )
 _BATCH: LiteralString = (
     "SELECT n.position, b.batch::text FROM unnest(%(positions)s::bigint[]) n (position)"
@@ -45,9 +46,9 @@ _BATCH: LiteralString = (
     " ORDER BY last LIMIT 1) b WHERE b.first <= n.position"
 )
 _VERSIONS: LiteralString = (
-    "SELECT s.stream, e.version FROM unnest(%(streams)s::text[]) s (stream) CROSS JOIN LATERAL (SELECT version"
-    " FROM audit.events WHERE log = %(log)s AND stream = s.stream AND position <= %(head)s ORDER BY version DESC LIMIT 1) e"
-    " ORDER BY s.stream"
+    "SELECT s.stream, e.version FROM unnest(%(streams)s::text[]) s (stream) CROSS JOIN LATERAL (SELECT version FROM "
+    "audit.events WHERE log = %(log)s AND stream = s.stream AND position <= %(head)s ORDER BY version DESC LIMIT 1) e "
+    "ORDER BY s.stream"
 )
 # Where the hashes begin: with the log, where the part before the chain was sealed.
 _CHAIN: LiteralString = (
@@ -113,7 +114,8 @@ class Export:
                 yield from self._proof(batch, positions)
 
     def _chain(self) -> dict[str, Any] | None:
-        """Return of which log the proofs are, and from which position on there are any; None if the role may read none."""
+        """Return of which log the proofs are, and from which position on there are any; None if the role may read
+        none."""
         found = self._reader.rows(_CHAIN) if self._batches else []
         return found[0] if found else None
 

@@ -47,8 +47,9 @@ ORDER BY s.stream"""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One Workload and its job, as streams. `workload` is MultiKueue's, "" if there is none; `others` are older Workloads of
-    the same job; `quota` are the streams of admission and of the job framework, none where Kueue does their work.
+    """One Workload and its job, as streams. `workload` is MultiKueue's, "" if there is none; `others` are older
+    Workloads of the same job; `quota` are the streams of admission and of the job framework, none where Kueue does
+    their work.
     """
 
     workload: str
@@ -63,7 +64,8 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The Workload's namespace and name, NAMESPACE/NAME, by whichever controller has it; "" of a job without one."""
+        """The Workload's namespace and name, NAMESPACE/NAME, by whichever controller has it; "" of a job without
+        one."""
         return self.stream.removeprefix(f"{ADMISSION}/").partition("/")[2]
 
     @property
@@ -158,8 +160,9 @@ def _last(stream: str) -> str:
 
 
 def strays_of(reader: LogReader, events: Sequence[Recorded]) -> list[str]:
-    """Return the streams of copies with the name of an elastic job of which nothing else is known, by the events of a Workload of
-    it; none for any other. A Workload has the beginning of its job's name in its own, so the events of others are not looked at."""
+    """Return the streams of copies with the name of an elastic job of which nothing else is known, by the events of a
+    Workload of it; none for any other. A Workload has the beginning of its job's name in its own, so the events of
+    others are not looked at."""
     seen = next((e.event for e in reversed(events) if isinstance(e.event, WorkloadObserved)), None)
     if seen is None or seen.owner is None or not seen.sliced or seen.is_true("Finished"):
         return []

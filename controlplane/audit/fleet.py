@@ -75,8 +75,8 @@ def folded(
 
 
 def in_pieces(reader: LogReader, streams: Sequence[str]) -> list[Recorded]:
-    """Return the events of some streams in order, asked for in pieces: for thousands of streams at once PostgreSQL would
-    read the whole log."""
+    """Return the events of some streams in order, asked for in pieces: for thousands of streams at once PostgreSQL
+    would read the whole log."""
     pieces = (streams[first : first + _PIECE] for first in range(0, len(streams), _PIECE))
     found = [recorded for piece in pieces for recorded in reader.events(Filter(streams=piece))]
     return sorted(found, key=lambda recorded: recorded.position)

@@ -22,8 +22,8 @@ WHERE l.labels IS NOT NULL"""
 
 
 def labels_of(reader: LogReader, streams: Iterable[str]) -> dict[str, Mapping[str, str]]:
-    """Return the labels of jobs by stream (`job/KIND/NAMESPACE/NAME`), as they were last seen; those of which the log has
-    no template are left out."""
+    """Return the labels of jobs by stream (`job/KIND/NAMESPACE/NAME`), as they were last seen; those of which the log
+    has no template are left out."""
     jobs = sorted(tuple(stream.split("/")[1:]) for stream in streams if stream.startswith("job/"))
     found: dict[str, Mapping[str, str]] = {}
     for first in range(0, len(jobs), _PIECE):

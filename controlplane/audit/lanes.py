@@ -199,7 +199,8 @@ _CHANGES: Mapping[type, Callable[[_OnCluster, object], None]] = {
 
 
 def _connection(clusters: dict[str, _OnCluster], recorded: Recorded, away: set[str]) -> list[str]:
-    """Take one more event of what is around; return the cluster that the Workload has to do with, if it is about one."""
+    """Take one more event of what is around; return the cluster that the Workload has to do with, if it is about
+    one."""
     name = recorded.stream.partition("/")[2]
     if recorded.stream != cluster_stream(name) or name == MANAGEMENT:
         return []

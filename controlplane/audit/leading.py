@@ -1,8 +1,9 @@
-"""Says what a log tells of the process that leads it: by which settings, and since when it does not record what happens.
+"""Says what a log tells of the process that leads it: by which settings, and since when it does not record what
+happens.
 
-In: a reader. Out: the newest `PolicyInForce`, None in a log of a version that said nothing; one sentence, "" if what happens is
-recorded. Whoever may not read who holds the log is told what its own events say of that: a process that was killed has recorded
-nothing of its end."""
+In: a reader. Out: the newest `PolicyInForce`, None in a log of a version that said nothing; one sentence, "" if what
+happens is recorded. Whoever may not read who holds the log is told what its own events say of that: a process that was
+killed has recorded nothing of its end."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def in_force(reader: LogReader) -> PolicyInForce | None:
 
 
 def with_quota_in_force(settings: Settings, reader: LogReader) -> Settings:
-    """Return a reader's settings with what that process said of how it decides about quota; as they are where Kueue decides, or
-    the log does not say."""
+    """Return a reader's settings with what that process said of how it decides about quota; as they are where Kueue
+    decides, or the log does not say."""
     said = in_force(reader)
     if said is None:
         return settings
@@ -55,8 +56,8 @@ def with_quota_in_force(settings: Settings, reader: LogReader) -> Settings:
 
 
 def not_recorded(reader: LogReader) -> str:
-    """Return since when the log does not follow what happens, and what to do; "" if it does, if it is empty, or if it is read as it
-    was.
+    """Return since when the log does not follow what happens, and what to do; "" if it does, if it is empty, or if it
+    is read as it was.
     """
     if reader.at is not None or not (end := _newest(reader)):
         return ""
@@ -76,8 +77,8 @@ def not_recorded(reader: LogReader) -> str:
 
 
 def known_until(reader: LogReader) -> str:
-    """Return, as the end of a sentence about what a log does not know, up to when it knows anything, and why no further; "" if it is
-    empty, or is read as it was.
+    """Return, as the end of a sentence about what a log does not know, up to when it knows anything, and why no
+    further; "" if it is empty, or is read as it was.
     """
     if reader.at is not None or not (end := _newest(reader)):
         return ""
@@ -124,8 +125,8 @@ def _let_go(reader: LogReader, holder: str, since: datetime) -> str:
 
 
 def _without_cluster(reader: LogReader) -> Recorded | None:
-    """Return the loss of the management cluster, None if it is connected; that of a leader which has just begun is that of the one
-    before.
+    """Return the loss of the management cluster, None if it is connected; that of a leader which has just begun is that
+    of the one before.
     """
     found = list(reader.events(Filter(streams=[cluster_stream(MANAGEMENT)], types=_CONNECTS), limit=1, newest=True))
     if not found or isinstance(found[0].event, ClusterConnected):

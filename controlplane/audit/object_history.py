@@ -85,7 +85,8 @@ class PodPlace(NamedTuple):
 
 
 def node_of(found: ObjectHistory) -> PodPlace | None:
-    """Return the node of a pod that has one and has not ended, None of any other: another one may have had its name and node before."""
+    """Return the node of a pod that has one and has not ended, None of any other: another one may have had its name and
+    node before."""
     if found.kind != "scheduled":
         return None
     pod = pod_state(found.stream, found.events).pod

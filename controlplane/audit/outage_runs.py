@@ -1,7 +1,8 @@
 """What became of the Workloads that ran on a cluster when it was lost, as it was known at a time.
 
-In: the absence, and the runs of Workloads as `audit.runs` has them. Out: a `LostRun` of each run that it concerned. Pure. It
-is what `audit.outage_workloads` says of a log that ended at that time; the view can say it of the newest time alone."""
+In: the absence, and the runs of Workloads as `audit.runs` has them. Out: a `LostRun` of each run that it concerned.
+Pure. It is what `audit.outage_workloads` says of a log that ended at that time; the view can say it of the newest time
+alone."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _END: LiteralString = (
 
 
 class AbsenceSpan(NamedTuple):
-    """The absence of a cluster from `position` on; `last_position` is that with which it was back, None while it is not."""
+    """The absence of a cluster from `position` on; `last_position` is that with which it was back, None while it is
+    not."""
 
     cluster: str
     since: datetime

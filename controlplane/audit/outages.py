@@ -35,8 +35,8 @@ def outages(
     stream: str,
     policy_of: Callable[[PolicyInForce], MultiKueuePolicy] | None = None,
 ) -> list[TimelineEntry]:
-    """Return the moments of the clusters that concern the Workload of a stream, and the restores of the management cluster that
-    do; `events` are its own and those around it, in order.
+    """Return the moments of the clusters that concern the Workload of a stream, and the restores of the management
+    cluster that do; `events` are its own and those around it, in order.
 
     `policy_of` makes a policy of what the service says of its settings: each holds from then on, and
     `policy` before.

@@ -31,8 +31,8 @@ _WORKLOADS: LiteralString = (
     " ORDER BY namespace, name"
 )
 _CLUSTERS: LiteralString = "SELECT * FROM audit.fleet_at(%(log)s, %(at)s) ORDER BY cluster"
-# LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them, and where this service
-# decides on quota.
+# LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them, and where
+# this service decides on quota.
 _CLUSTER_QUEUES: LiteralString = """
 SELECT s.namespace, s.name, coalesce(e.data ->> 'cluster_queue', e.data #>> '{spec,clusterQueue}') AS cluster_queue
 FROM audit.streams s

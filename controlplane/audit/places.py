@@ -170,8 +170,9 @@ def own_entries(reader: LogReader, *streams: str) -> list[TimelineEntry]:
 
 
 def moments_of(events: Iterable[Recorded], about: str = "") -> list[TimelineEntry]:
-    """Return the moments of some events; one that says the same as the one before of its stream is not noteworthy, nor is
-    what an absence repeats: one more attempt to connect that failed as the one before, and the condition as it was."""
+    """Return the moments of some events; one that says the same as the one before of its stream is not noteworthy, nor
+    is what an absence repeats: one more attempt to connect that failed as the one before, and the condition as it
+    was."""
     entries, last = list[TimelineEntry](), dict[str, tuple[str, str]]()
     repeated = dict[tuple[str, str], str]()
     for recorded in events:
@@ -200,7 +201,8 @@ def _in_order(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
 def lost_node(reader: LogReader, node: str, since: datetime) -> LostNode | None:
     """Return since when a node is gone that a pod was on; None if no log saw it go after that, or it came back.
 
-    A scheduler records no nodes. Another log counts if it is of the same cluster, by the UID of its kube-system namespace."""
+    A scheduler records no nodes. Another log counts if it is of the same cluster, by the UID of its kube-system
+    namespace."""
     streams = [f"node/{node}", f"admission/node/{node}"]
     names = [name for name in reader.logs(*streams)[:_LOGS] if name == reader.log or _incarnation(reader)]
     for name in sorted(names, key=lambda name: name != reader.log):

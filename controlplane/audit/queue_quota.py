@@ -1,4 +1,5 @@
-"""One ClusterQueue as admission knows it, where this service decides on quota: its quota, who has it, and who waits, in order.
+"""One ClusterQueue as admission knows it, where this service decides on quota: its quota, who has it, and who waits, in
+order.
 
 In: the index of admission, as `quota_load` reads it of the log. Out: plain values; amounts are quantities. Pure."""
 
@@ -16,9 +17,10 @@ from controlplane.values import Value
 
 
 class QuotaLine(Value):
-    """Quota of a flavor's resource. `reserved` by Workloads of the ClusterQueue; `borrowed`: how much of that exceeds `nominal`;
-    `lent`: how much of what is left of `nominal` its Cohort's others have; `free`: what could be reserved now, borrowed or its
-    own. Limits are "" where there is none; everything but `reserved` is "" where nobody here decides on quota."""
+    """Quota of a flavor's resource. `reserved` by Workloads of the ClusterQueue; `borrowed`: how much of that exceeds
+    `nominal`; `lent`: how much of what is left of `nominal` its Cohort's others have; `free`: what could be reserved
+    now, borrowed or its own. Limits are "" where there is none; everything but `reserved` is "" where nobody here
+    decides on quota."""
 
     flavor: str
     resource: str
@@ -32,8 +34,8 @@ class QuotaLine(Value):
 
 
 class HeldQuota(Value):
-    """A Workload that has quota: how much by flavor and resource, empty if the log does not say, and since when, as its condition
-    says."""
+    """A Workload that has quota: how much by flavor and resource, empty if the log does not say, and since when, as its
+    condition says."""
 
     namespace: str
     name: str
@@ -45,8 +47,9 @@ class HeldQuota(Value):
 
 
 class QueueMember(Value):
-    """A Workload that waits for quota. `position` of those that wait in the ClusterQueue, 1 for the first, and `in_queue` of those
-    in its LocalQueue; 0 where nobody here keeps the order. `reason` and `message`: of its condition."""
+    """A Workload that waits for quota. `position` of those that wait in the ClusterQueue, 1 for the first, and
+    `in_queue` of those in its LocalQueue; 0 where nobody here keeps the order. `reason` and `message`: of its
+    condition."""
 
     namespace: str
     name: str
@@ -60,7 +63,8 @@ class QueueMember(Value):
 
 
 class QueueQuota(Value):
-    """How a ClusterQueue admits: the Cohorts above it, from the root, its strategy and stop policy, and why it is not active."""
+    """How a ClusterQueue admits: the Cohorts above it, from the root, its strategy and stop policy, and why it is not
+    active."""
 
     cohorts: list[str] = []
     strategy: str = ""

@@ -1,7 +1,7 @@
 """Who held quota when: the newest intervals of some Workloads, as `audit.quota_usage` has them.
 
-In: a reader, names, a time. Out: values, the newest first. One Workload is answered from an index, so a few are quick in a long
-log too."""
+In: a reader, names, a time. Out: values, the newest first. One Workload is answered from an index, so a few are quick
+in a long log too."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ ORDER BY q.position DESC, q.flavor, q.resource LIMIT %(most)s"""
 
 
 class HeldInterval(Value):
-    """An interval in which a Workload held quota of a resource, in base units (cores, bytes). `flavor` and `resource` are "" and
-    `amount` too where the log does not say; `until` None while it lasts; `position`: of the event that began it."""
+    """An interval in which a Workload held quota of a resource, in base units (cores, bytes). `flavor` and `resource`
+    are "" and `amount` too where the log does not say; `until` None while it lasts; `position`: of the event that began
+    it."""
 
     namespace: str
     name: str
@@ -43,7 +44,8 @@ class HeldInterval(Value):
 def newest_intervals(
     reader: LogReader, workloads: Iterable[tuple[str, str]], at: datetime, *, queue: str | None = None, most: int = 50
 ) -> list[HeldInterval]:
-    """Return the intervals of some Workloads that began by a time, in a ClusterQueue if one is named, the newest first."""
+    """Return the intervals of some Workloads that began by a time, in a ClusterQueue if one is named, the newest
+    first."""
     wanted = list(workloads)
     asked = {"namespaces": [one for one, _ in wanted], "names": [name for _, name in wanted], "at": at, "queue": queue}
     rows = reader.rows(_INTERVALS, **asked, most=most) if wanted else []

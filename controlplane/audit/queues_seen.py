@@ -1,6 +1,7 @@
 """A ClusterQueue as admission saw it last, where this service decides on quota: whether it is Active, and its quota.
 
-In: a reader and a name. Out: the observation, and out of it plain values. What `status` says was written by admission."""
+In: a reader and a name. Out: the observation, and out of it plain values. What `status` says was written by
+admission."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def _absent(reader: LogReader, name: str) -> str:
 
 
 def quota_of(seen: AdmissionClusterQueueObserved | None) -> list[dict[str, Any]]:
-    """Return for each flavor and resource the nominal quota, and how much is reserved, used by those admitted, and borrowed, as
-    quantities."""
+    """Return for each flavor and resource the nominal quota, and how much is reserved, used by those admitted, and
+    borrowed, as quantities."""
     if seen is None:
         return []
     reserved, used = _amounts(seen.status.get("flavorsReservation")), _amounts(seen.status.get("flavorsUsage"))

@@ -1,8 +1,8 @@
 """When a Workload that waits for quota would get it, by how long runs lasted that have ended.
 
-In: what admission knows, the durations of ended runs, the moment. Out: an `Estimate`, as plain values and as a sentence. Pure,
-and the same for the same log: the engine is played forward a few times, each time with other durations out of those that are
-recorded, and each Workload has in the same draw the same rank among its group, whoever asks."""
+In: what admission knows, the durations of ended runs, the moment. Out: an `Estimate`, as plain values and as a
+sentence. Pure, and the same for the same log: the engine is played forward a few times, each time with other durations
+out of those that are recorded, and each Workload has in the same draw the same rank among its group, whoever asks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from controlplane.values import Value
 DRAWS, FEWEST_DRAWS = 25, 5
 """How many draws there are, and how many a bound needs, where there are fewer since each takes long."""
 _EXACT = 600
-"""Below how many seconds of waiting the times have seconds: where the duration beside them has some (`human_duration`)."""
+"""Below how many seconds of waiting the times have seconds: where the duration beside them has some
+(`human_duration`)."""
 MOST_DECISIONS = 4000
 """How many decisions of the engine an estimate may take, in all draws together."""
 _GROUPS = {KIND: "of the same kind", QUEUE: "of the same queue", ALL: "of all queues"}
@@ -38,7 +39,8 @@ NOT_ENOUGH = "what is recorded does not lead to its admission"
 
 
 class Sample(Value):
-    """A group of runs that an estimate rests on: how many runs there are in it, and how many Workloads were judged by it."""
+    """A group of runs that an estimate rests on: how many runs there are in it, and how many Workloads were judged by
+    it."""
 
     group: str
     runs: int
@@ -46,9 +48,10 @@ class Sample(Value):
 
 
 class Estimate(Value):
-    """When a Workload gets quota: the median of the draws, and the moment by which it has it in nine of ten; None where that was
-    not found, and if there is not even the first, `reason` says why. `checks`: admission checks follow then. `bounded`: there
-    were fewer draws than usual, since each takes long, or not all that wait in other ClusterQueues were followed."""
+    """When a Workload gets quota: the median of the draws, and the moment by which it has it in nine of ten; None where
+    that was not found, and if there is not even the first, `reason` says why. `checks`: admission checks follow then.
+    `bounded`: there were fewer draws than usual, since each takes long, or not all that wait in other ClusterQueues
+    were followed."""
 
     at: datetime | None = None
     late: datetime | None = None
@@ -139,8 +142,8 @@ class _Draws:
         return since + max(lasted, self._seconds(draw, holder.key, group))
 
     def _lasts(self, draw: int, key: str) -> float:
-        """Return for how many seconds one has quota that is started. One that has quota now, and is started again, is judged as
-        if it had lasted for as long already."""
+        """Return for how many seconds one has quota that is started. One that has quota now, and is started again, is
+        judged as if it had lasted for as long already."""
         return self._seconds(draw, key, self._group(key))
 
     def _group(self, key: str, lasted: float = -1.0) -> Group | None:

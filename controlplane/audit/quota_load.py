@@ -1,9 +1,10 @@
 """What admission knows that a Workload's wait for quota depends on, out of as few events as say it.
 
-In: a reader, the engine's settings, a Workload's name. Out: an `AdmissionIndex`, of the very fold by which the service decides.
-Of queues, flavors and checks the newest observation is read, in the order in which they came, before everything else; of
-Workloads those that have quota, and those that wait in the same Cohort tree, each from what was seen of it before it was
-decided about last. What ended, and what was decided before, is not read: the log may be long."""
+In: a reader, the engine's settings, a Workload's name. Out: an `AdmissionIndex`, of the very fold by which the service
+decides. Of queues, flavors and checks the newest observation is read, in the order in which they came, before
+everything else; of Workloads those that have quota, and those that wait in the same Cohort tree, each from what was
+seen of it before it was decided about last. What ended, and what was decided before, is not read: the log may be
+long."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ JOIN audit.events e ON e.log = s.log AND e.stream = s.stream
 WHERE s.log = %(log)s AND s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0'
   AND e.type = 'LocalQueueUsageSampled' AND e.position <= %(until)s"""
 
-# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of it. OFFSET 0:
-# else the whole log is read, to be joined.
+# Who had quota and gave it back at its end says so last, mostly; what else ended is told by the newest that was seen of
+# it. OFFSET 0: else the whole log is read, to be joined.
 _WORKLOADS: LiteralString = """
 SELECT p.position FROM audit.streams s
 CROSS JOIN LATERAL (
@@ -126,7 +127,8 @@ def load(reader: LogReader, settings: EngineSettings, namespace: str, name: str)
 
 
 def load_queue(reader: LogReader, settings: EngineSettings, name: str) -> AdmissionIndex | None:
-    """Return what admission knows that the quota of a ClusterQueue depends on; None if admission knows none of that name."""
+    """Return what admission knows that the quota of a ClusterQueue depends on; None if admission knows none of that
+    name."""
     objects = _objects(reader)
     index = _folded(settings, objects)
     if name not in index.engine.snapshot.queues:
@@ -174,7 +176,8 @@ def _folded(settings: EngineSettings, events: Iterable[Recorded]) -> AdmissionIn
 
 
 def _of_the_tree(index: AdmissionIndex, name: str) -> list[str]:
-    """Return the LocalQueues, NAMESPACE/NAME, that lead to the same Cohort tree as a ClusterQueue; none if it is not there."""
+    """Return the LocalQueues, NAMESPACE/NAME, that lead to the same Cohort tree as a ClusterQueue; none if it is not
+    there."""
     node = index.engine.snapshot.queues.get(name)
     if node is None:
         return []

@@ -4,8 +4,8 @@ In: the events of admission about one Workload, in order. Out: `WaitInterval`s t
 merged, and the same as plain values and as cells of a table. Pure. `audit.pending_reasons` has the conditions that
 MultiKueue's stream shows; ClusterQueue, what was missing and who was preempted are in admission's decisions alone.
 
-What was decided when the Workload itself was tried holds until it is tried again, or its condition says that it is not to be
-tried: that one like it did not fit says less."""
+What was decided when the Workload itself was tried holds until it is tried again, or its condition says that it is not
+to be tried: that one like it did not fit says less."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from controlplane.log.event import Recorded
 from controlplane.values import Value
 
 NOT_TRIED = "not tried by itself"
-"""What stands for the reason of a Workload that has none: it was not tried yet, or one that is like it was, and did not fit."""
+"""What stands for the reason of a Workload that has none: it was not tried yet, or one that is like it was, and did not
+fit."""
 _BEING_EVICTED = " is being evicted"
 _SHORT = timedelta(seconds=1)
 # What its condition says of a Workload that the scheduler looks at.
@@ -45,9 +46,9 @@ _TRIED = frozenset(
 
 
 class WaitInterval(Value):
-    """An interval in which a Workload waited for quota for one reason. `until` is None while it lasts; `missing`: what was
-    missing of which flavor; `victims`: who was preempted for it; `preemptor`: for whom it had lost its quota before, "" if
-    for nobody. `position` is that of the event with which it began."""
+    """An interval in which a Workload waited for quota for one reason. `until` is None while it lasts; `missing`: what
+    was missing of which flavor; `victims`: who was preempted for it; `preemptor`: for whom it had lost its quota
+    before, "" if for nobody. `position` is that of the event with which it began."""
 
     since: datetime
     until: datetime | None
@@ -66,7 +67,8 @@ class WaitInterval(Value):
 
 
 class _Story:
-    """The fold of one Workload's events. `open`: the interval that lasts; `preemptor`: for whom it was preempted last."""
+    """The fold of one Workload's events. `open`: the interval that lasts; `preemptor`: for whom it was preempted
+    last."""
 
     def __init__(self) -> None:
         self.found: list[WaitInterval] = []
@@ -137,8 +139,8 @@ class _Story:
 
 
 def intervals(events: Iterable[Recorded]) -> list[WaitInterval]:
-    """Return how a Workload waited, by its events of admission; those of other controllers do no harm. What lasted for no
-    time is left out."""
+    """Return how a Workload waited, by its events of admission; those of other controllers do no harm. What lasted for
+    no time is left out."""
     story = _Story()
     for recorded in events:
         story.fold(recorded)

@@ -1,7 +1,8 @@
 """For how long Workloads had quota before they finished, as the log has it: by kind, by queue, and all together.
 
-In: a reader, whose time counts, or runs. Out: `Durations`, which say how long a run may last that has lasted for a while. Of the
-runs the newest are read, from the newest events of the log: what a question costs does not grow with the log."""
+In: a reader, whose time counts, or runs. Out: `Durations`, which say how long a run may last that has lasted for a
+while. Of the runs the newest are read, from the newest events of the log: what a question costs does not grow with the
+log."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ _SUFFIX = re.compile(r"-(?:[0-9a-f]{5}|(?=[a-z]*[0-9])[a-z0-9]{5})$")
 
 
 class EndedRun(NamedTuple):
-    """A run that has ended: its LocalQueue as NAMESPACE/NAME, what is equal for runs that are alike, and for how many seconds it
-    had quota."""
+    """A run that has ended: its LocalQueue as NAMESPACE/NAME, what is equal for runs that are alike, and for how many
+    seconds it had quota."""
 
     queue: str
     kind: str
@@ -55,8 +56,8 @@ class EndedRun(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs that somebody is judged by. `name` is KIND, QUEUE or ALL; `of` which one; `seconds` of those that lasted longer, in
-    order, and `runs` how many there are in all."""
+    """Runs that somebody is judged by. `name` is KIND, QUEUE or ALL; `of` which one; `seconds` of those that lasted
+    longer, in order, and `runs` how many there are in all."""
 
     name: str
     of: str
@@ -78,9 +79,9 @@ class Durations:
         return bool(self._groups)
 
     def group(self, queue: str, kind: str, lasted: float = -1.0) -> Group | None:
-        """Return the runs to judge one by that has lasted for so many seconds: of the groups with enough runs, the narrowest in
-        which any lasted longer; else of all groups the narrowest in which any did; None if none did. One that has lasted little
-        longer than all of a group is about to end."""
+        """Return the runs to judge one by that has lasted for so many seconds: of the groups with enough runs, the
+        narrowest in which any lasted longer; else of all groups the narrowest in which any did; None if none did. One
+        that has lasted little longer than all of a group is about to end."""
         found = []
         for name, of in ((KIND, kind), (QUEUE, queue), (ALL, "")):
             seconds = self._groups.get((name, of), [])
@@ -93,7 +94,8 @@ class Durations:
 
 
 def kind_of(queue: str, name: str, pod_sets: Sequence[Mapping[str, Any]]) -> str:
-    """Return what is equal for Workloads that are alike: queue, name without what only counts, and what the pods ask for."""
+    """Return what is equal for Workloads that are alike: queue, name without what only counts, and what the pods ask
+    for."""
     asked = [(one.get("name"), one.get("count"), sorted((one.get("requests") or {}).items())) for one in pod_sets]
     return repr((queue, family(name), asked))
 

@@ -1,12 +1,12 @@
 """Which events of admission and of the job framework tell the story of a Workload, and what they add to it.
 
-In: the events of a Workload, of its job, and of what this service decided about both where `quota.mode` is `builtin`. Out:
-which of them are about this Workload, why each was, which of them another stream tells already, and how far the Workload
-is by admission alone. Pure.
+In: the events of a Workload, of its job, and of what this service decided about both where `quota.mode` is `builtin`.
+Out: which of them are about this Workload, why each was, which of them another stream tells already, and how far the
+Workload is by admission alone. Pure.
 
-Three controllers may record the same Workload and the same job. What was seen of them is told once: by MultiKueue's stream
-where there is one, since its story has the copies too; else by the job framework's, else by admission's. What was decided is
-told by whoever decided it."""
+Three controllers may record the same Workload and the same job. What was seen of them is told once: by MultiKueue's
+stream where there is one, since its story has the copies too; else by the job framework's, else by admission's. What
+was decided is told by whoever decided it."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def is_quota(stream: str) -> bool:
 
 
 def about(events: Iterable[Recorded], name: str) -> list[Recorded]:
-    """Return those events that are about the Workload of this name, and the job that owns it: not about another Workload of
-    the job, nor another job that had its name before or after. Without a name all are.
+    """Return those events that are about the Workload of this name, and the job that owns it: not about another
+    Workload of the job, nor another job that had its name before or after. Without a name all are.
     """
     found = list(events)
     if not name:
@@ -129,7 +129,8 @@ def turn(event: Event | Unknown) -> str:
 
 
 def chain(recorded: Recorded, turns: int) -> Hashable | None:
-    """Return the object and the turn within which an event may repeat the one before; None for one of other controllers."""
+    """Return the object and the turn within which an event may repeat the one before; None for one of other
+    controllers."""
     event = recorded.event
     if isinstance(event, _WORKLOAD_SEEN + _WORKLOAD_OF_JOB_SEEN):
         return "seen by quota", "Workload", isinstance(event, _WORKLOAD_SEEN)
@@ -145,8 +146,8 @@ def chain(recorded: Recorded, turns: int) -> Hashable | None:
 
 
 def explain_admission(events: Sequence[Recorded]) -> Explanation | None:
-    """Return how far a Workload is by what admission saw and decided of it last; None if it never saw it. For a Workload of
-    which MultiKueue has no stream.
+    """Return how far a Workload is by what admission saw and decided of it last; None if it never saw it. For a
+    Workload of which MultiKueue has no stream.
     """
     kept = [one for one in events if one.stream.startswith(OF_WORKLOAD)]
     last = next((one for one in reversed(kept) if isinstance(one.event, _WORKLOAD_SEEN)), None)

@@ -1,7 +1,7 @@
 """Why a Workload waits for quota, where this service decides on it: from the log alone, now or at a time.
 
-In: a reader, the engine's settings, a Workload's name. Out: a `Wait`, or None where it waits for no quota; and the same as
-plain values and as lines for people. Of Workloads only those are folded that wait for quota or have some."""
+In: a reader, the engine's settings, a Workload's name. Out: a `Wait`, or None where it waits for no quota; and the same
+as plain values and as lines for people. Of Workloads only those are folded that wait for quota or have some."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def waits(reader: LogReader, settings: EngineSettings, namespace: str, name: str
 def answer(
     reader: LogReader, settings: EngineSettings, namespace: str, name: str, now: datetime
 ) -> dict[str, Any] | None:
-    """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does. One that waits for
-    an object that cannot be read, or whose devices cannot be counted, has position 0.
+    """Return why a Workload waits for quota, and when it would have it, as plain values; None as `waits` does. One that
+    waits for an object that cannot be read, or whose devices cannot be counted, has position 0.
     """
     index, key = load(reader, settings, namespace, name), f"{namespace}/{name}"
     wait = explain(index.engine, key, now.timestamp()) if index is not None else None
@@ -75,7 +75,8 @@ def _paused(reader: LogReader, namespace: str, name: str, now: datetime) -> str:
 
 
 def _uncounted(index: AdmissionIndex | None, key: str) -> str:
-    """Return why the devices of a Workload cannot be counted, "" if they can: as its condition says it, if that says so yet."""
+    """Return why the devices of a Workload cannot be counted, "" if they can: as its condition says it, if that says so
+    yet."""
     refusal = index.devices.refused.get(key, "") if index is not None else ""
     state = index.workloads.get(key) if index is not None else None
     if not refusal or state is None or state.observed is None:
@@ -86,8 +87,8 @@ def _uncounted(index: AdmissionIndex | None, key: str) -> str:
 
 
 def _unread(reader: LogReader, index: AdmissionIndex | None, namespace: str, name: str) -> str:
-    """Return which object a Workload waits for that was refused for not fitting its API, with the reason; "" for none. Such an
-    object is as good as absent, as long as it was never read."""
+    """Return which object a Workload waits for that was refused for not fitting its API, with the reason; "" for none.
+    Such an object is as good as absent, as long as it was never read."""
     kind, place = kinds.WORKLOADS, (namespace, name)
     if index is not None:
         state = index.workloads.get(f"{namespace}/{name}")
@@ -175,7 +176,10 @@ def sentences(wait: Mapping[str, Any], sees: Callable[[str], bool] = lambda name
     elif wait["inadmissible"]:
         yield f"It is not considered: {wait['inadmissible']}."
     if wait.get("replaces"):
-        yield f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more beyond it."
+        yield (
+            f"It takes the place of workload slice {wait['replaces']}: it keeps that one's quota, and wants more "
+            "beyond it."
+        )
     if wait["uncovered"]:
         yield f"The ClusterQueue has no quota of {', '.join(wait['uncovered'])}."
     for option in wait["flavors"]:
@@ -208,8 +212,8 @@ def _of_flavor(option: Mapping[str, Any], sees: Callable[[str], bool]) -> Iterat
         if short["never"]:
             has = f" beyond {short['has']} that the slice has" if short.get("has", "0") != "0" else ""
             yield (
-                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}{has}, and there are"
-                f" {short['most']}."
+                f"In flavor {flavor} it can never fit: it wants {short['wanted']} of {short['resource']}{has}, and "
+                f"there are {short['most']}."
             )
         elif short["missing"] != "0":
             yield (

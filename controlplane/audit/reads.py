@@ -222,7 +222,8 @@ class LogReader:
         yield from self._read(query, {"log": self.log, **given})
 
     def of(self, *streams: str, after: int = 0, kind: str = "", newest: bool = False) -> list[Recorded]:
-        """Return the events after a position, by position: of some streams, or of one type; with `newest` the last alone."""
+        """Return the events after a position, by position: of some streams, or of one type; with `newest` the last
+        alone."""
         wanted = Filter(after=after, streams=streams or None, types=[kind] if kind else None)
         return list(self.events(wanted, limit=1 if newest else None, newest=newest))
 

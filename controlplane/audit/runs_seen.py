@@ -178,8 +178,9 @@ def _length(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
 
 
 def admitted_here(events: Iterable[Recorded], stream: str, since: int, cluster: str) -> list[JobRun]:
-    """Return the times in which the Workload of a stream was admitted without being dispatched, from a position on, as runs on
-    `cluster`, the management cluster; none if it was ever offered to a worker. Whether pods ran meanwhile is not recorded.
+    """Return the times in which the Workload of a stream was admitted without being dispatched, from a position on, as
+    runs on `cluster`, the management cluster; none if it was ever offered to a worker. Whether pods ran meanwhile is
+    not recorded.
     """
     found: list[JobRun] = []
     for recorded in events:

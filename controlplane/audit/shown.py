@@ -39,8 +39,8 @@ def place(cluster: str) -> str:
 
 
 def figure(value: float | None, unit: str) -> str:
-    """Return a figure: of `seconds` a duration, of a `share` a percentage, of `hours` two decimals, of a `count` the number;
-    nothing for what is not known."""
+    """Return a figure: of `seconds` a duration, of a `share` a percentage, of `hours` two decimals, of a `count` the
+    number; nothing for what is not known."""
     if value is None:
         return ""
     if unit == "seconds":

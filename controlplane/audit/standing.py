@@ -42,8 +42,8 @@ def standing(state: WorkloadState, context: WorkloadContext, now: datetime) -> S
 
 
 def quota_of(queue: str, message: str) -> str:
-    """Return what a Workload without quota waits for: a queue that is not there, or holds, or devices, where Kueue's message says
-    so."""
+    """Return what a Workload without quota waits for: a queue that is not there, or holds, or devices, where Kueue's
+    message says so."""
     if found := _UNUSABLE.match(message):
         what, wrong = found.groups()
         return f"{what}, which does not exist" if wrong == "doesn't exist" else f"{what} to be active"
@@ -57,9 +57,9 @@ def quota_of(queue: str, message: str) -> str:
 
 
 def check_to_change(rejected: Sequence[str]) -> str:
-    """Return what a Workload without quota waits for that an admission check has rejected, "" if none has: it is not tried for
-    quota, and Kueue deactivates for a check only one that has quota (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, nominate;
-    pkg/controller/core/workload_controller.go, Reconcile; v0.18).
+    """Return what a Workload without quota waits for that an admission check has rejected, "" if none has: it is not
+    tried for quota, and Kueue deactivates for a check only one that has quota (kubernetes-sigs/kueue
+    pkg/scheduler/scheduler.go, nominate; pkg/controller/core/workload_controller.go, Reconcile; v0.18).
     """
     if not rejected:
         return ""
@@ -109,8 +109,8 @@ def _with_quota(state: WorkloadState, local: WorkloadObserved, context: Workload
 
 
 def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) -> str:
-    """Say which clusters have to come back, or to be given up, and which copies have to go, before the job may be started
-    anywhere else; "" if none.
+    """Say which clusters have to come back, or to be given up, and which copies have to go, before the job may be
+    started anywhere else; "" if none.
     """
     held = unseen(state, context, now, state.winner)
     each = []

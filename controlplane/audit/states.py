@@ -61,8 +61,8 @@ def replay_of(stream: str, policy: MultiKueuePolicy) -> Replay:
 
 
 def own_replay(stream: str) -> Replay:
-    """Return the replay of a stream whose state no other stream changes; of one of admission, the part of its state that its
-    own events make.
+    """Return the replay of a stream whose state no other stream changes; of one of admission, the part of its state
+    that its own events make.
     """
     if stream.startswith(_OF_ADMISSION):
         return _admission_replay(stream)

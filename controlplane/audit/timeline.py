@@ -2,9 +2,9 @@
 
 In: the recorded events of a Workload and its job, in order. Out: moments. It is the timeline of the view
 `audit.workload_timeline`, moment for moment (a test compares the two); here as well because simulations and what-ifs
-have events and no database, and because sentences are made of typed events. The view says "may start" also of a job whose pods
-have ended, and of its copy. What admission and the job framework record
-of a Workload (`controlplane.audit.quota_story`) is told here alone: the view has no moments of it.
+have events and no database, and because sentences are made of typed events. The view says "may start" also of a job
+whose pods have ended, and of its copy. What admission and the job framework record of a Workload
+(`controlplane.audit.quota_story`) is told here alone: the view has no moments of it.
 
 An observation is noteworthy if it shows something else than the one before of the same object; a decision, if it is
 another one than the one before about the same object in the same attempt. So a status that is copied every second is
@@ -75,8 +75,8 @@ def entry_of(
 
 
 class Timeline:
-    """Tells the moments of one Workload's events, one after another; `told_elsewhere` are types of events that repeat what
-    others say, and are not noteworthy."""
+    """Tells the moments of one Workload's events, one after another; `told_elsewhere` are types of events that repeat
+    what others say, and are not noteworthy."""
 
     def __init__(self, told_elsewhere: tuple[type[Event], ...] = ()) -> None:
         self._told_elsewhere = told_elsewhere

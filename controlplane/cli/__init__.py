@@ -108,10 +108,13 @@ VERBS: dict[str, CommandEntry] = {
     "version": CommandEntry("controlplane.cli.version:version", "Show the version of this program."),
 }
 
-_LISTS = "lists are `controlplane workloads`, `controlplane clusters`, `controlplane queues` and `controlplane candidates list`"
+_LISTS = (
+    "lists are `controlplane workloads`, `controlplane clusters`, `controlplane queues` and `controlplane "
+    "candidates list`"
+)
 _QUEUES = (
-    "`controlplane queues` lists LocalQueues, with --cluster-queues ClusterQueues, and `controlplane describe queue NAME`"
-    " tells of one"
+    "`controlplane queues` lists LocalQueues, with --cluster-queues ClusterQueues, and `controlplane describe queue "
+    "NAME` tells of one"
 )
 _HISTORY = "`controlplane timeline NAMESPACE/NAME` tells what happened, and `controlplane why NAMESPACE/NAME` why"
 _CHANGES = "jobs and queues are changed with kubectl, on the management cluster"
@@ -131,8 +134,8 @@ MEANT: dict[str, str] = {
     **dict.fromkeys(
         ("apply", "create"), "`controlplane submit FILE` creates jobs, and so does kubectl on the management cluster"
     ),
-    "logs": "a job's output is on the cluster that `controlplane workloads` names (kubectl logs there); what happened is in"
-    " `controlplane events`",
+    "logs": "a job's output is on the cluster that `controlplane workloads` names (kubectl logs there); what happened "
+    "is in `controlplane events`",
     **dict.fromkeys(
         ("start", "serve"),
         "`controlplane run` is the service, `controlplane web` the pages, `controlplane up` all of it on this machine",

@@ -1,4 +1,5 @@
-"""`controlplane workloads --archived`: the Workloads that are in archives alone, as far as the database still has them."""
+"""`controlplane workloads --archived`: the Workloads that are in archives alone, as far as the database still has
+them."""
 
 from __future__ import annotations
 

@@ -139,7 +139,8 @@ def whoami() -> str:
 
 
 def tell(word: Coroutine[Any, Any, T]) -> T:
-    """Run what is said to, or asked of, a log. That it waits meanwhile is not logged: if it comes to nothing, one sentence says so."""
+    """Run what is said to, or asked of, a log. That it waits meanwhile is not logged: if it comes to nothing, one
+    sentence says so."""
     import asyncio
     import logging
 

@@ -1,7 +1,7 @@
 """`controlplane describe KIND [NAME…]`: everything about one thing, for people, as kubectl's verb of that name has it.
 
-In: a kind and names. Out: labels and values, tables below them, and what happened at the end, with ages; or plain values
-for programs. What is told is made by `controlplane.audit.description`."""
+In: a kind and names. Out: labels and values, tables below them, and what happened at the end, with ages; or plain
+values for programs. What is told is made by `controlplane.audit.description`."""
 
 from __future__ import annotations
 

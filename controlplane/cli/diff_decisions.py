@@ -152,8 +152,9 @@ def _compare(reader: LogReader, by: DecisionSettings, part: LogRange) -> Compari
 def _parts(
     reader: LogReader, own: Settings, other: Settings | None, part: LogRange
 ) -> list[tuple[LogRange, DecisionSettings]]:
-    """Return which settings to decide by, and within which positions: a process that begins to lead says so, if they are
-    others. Each part is folded from the log's beginning by its own settings, as by a process that starts with them."""
+    """Return which settings to decide by, and within which positions: a process that begins to lead says so, if they
+    are others. Each part is folded from the log's beginning by its own settings, as by a process that starts with
+    them."""
     from controlplane.audit.reads import Filter
     from controlplane.controllers.connectivity.events import PolicyInForce
     from controlplane.whatif.deciders import chosen, then

@@ -32,9 +32,9 @@ _COLUMNS = ("RESULT", "PLACE", "CHECK", "MESSAGE")
 def doctor(options: Options, kubeconfig: str | None, timeout: int) -> None:
     """Check the database, the management cluster, the queues and each worker, and say what to do.
 
-    With the settings and from the place of the service, it is the service's own rights that are asked for: run it in its
-    pod. A check is ok, a warning, failed, or unknown if it could not be made. The code is 1 if one failed.
-    With -o json or yaml, a list of objects: name, place, check, result, message, action."""
+    With the settings and from the place of the service, it is the service's own rights that are asked for: run it in
+    its pod. A check is ok, a warning, failed, or unknown if it could not be made. The code is 1 if one failed. With -o
+    json or yaml, a list of objects: name, place, check, result, message, action."""
     import asyncio
     import logging
 

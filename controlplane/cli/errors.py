@@ -58,7 +58,8 @@ def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
 
 
 def coloured(env: Mapping[str, str]) -> bool:
-    """Whether a terminal may be given colours: not where `NO_COLOR` is set (https://no-color.org), nor where it has none."""
+    """Whether a terminal may be given colours: not where `NO_COLOR` is set (https://no-color.org), nor where it has
+    none."""
     return not env.get("NO_COLOR") and env.get("TERM") != "dumb"
 
 

@@ -62,7 +62,10 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         return
     if str(file) in (*FORMATS, *LISTED):  # what -o means elsewhere
-        said = "-o names the file to write here, which is always JSON lines: such as -o train.jsonl, or - for standard output"
+        said = (
+            "-o names the file to write here, which is always JSON lines: such as -o train.jsonl, or - for "
+            "standard output"
+        )
         raise CommandFailure(said, Exit.USAGE)
     try:
         out = file.open("xb")
@@ -148,6 +151,6 @@ def _summary(check: EvidenceCheck) -> str:
     proven = f" The hashes of {many} batch{'es' if many != 1 else ''} of the log follow from them." if many else ""
     redacted = f" ({check.redacted} of them redacted, and not checked)" if check.redacted else ""
     return (
-        f"{name} of the log {check.header['log']}: {check.events} events of the positions {check.first} to {check.last},"
-        f" {check.bodies} bodies{redacted}. Every line is as it was written.{proven}"
+        f"{name} of the log {check.header['log']}: {check.events} events of the positions {check.first} to "
+        f"{check.last}, {check.bodies} bodies{redacted}. Every line is as it was written.{proven}"
     )

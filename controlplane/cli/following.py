@@ -103,7 +103,8 @@ class ChangedRows:
         return set(self._known)
 
     def show(self, rows: Iterable[tuple[Hashable, Any, dict[str, Any], Sequence[object]]]) -> None:
-        """Print those of some rows that say something else than before: key, what a change is told by, object, cells."""
+        """Print those of some rows that say something else than before: key, what a change is told by, object,
+        cells."""
         fresh = [row for row in rows if self._known.get(row[0], _NOTHING) != row[1]]
         for key, state, _, _ in fresh:
             self._known[key] = state

@@ -139,8 +139,8 @@ def nearest_namespaces(reader: LogReader, namespace: str | None, kind: str = "wo
 
 
 def nearest_places(reader: LogReader, cluster: str | None, queue: str | None) -> str:
-    """Return after a space which cluster or LocalQueue may have been meant, as a question; "" if none is near, or the log
-    knows this one.
+    """Return after a space which cluster or LocalQueue may have been meant, as a question; "" if none is near, or the
+    log knows this one.
     """
     import difflib
 
@@ -235,7 +235,8 @@ _SCHEDULER = "candidates.schedulerName"
 
 
 def _near_pods(reader: LogReader, namespace: str, name: str) -> list[str]:
-    """Return up to three source pods that may have been meant: whose candidate is called so, near names, other namespaces."""
+    """Return up to three source pods that may have been meant: whose candidate is called so, near names, other
+    namespaces."""
     import difflib
 
     known = [stream.partition("/")[2] for stream in reader.streams("sourcepod")]
@@ -278,8 +279,8 @@ def find_story(reader: LogReader, text: str) -> Found:
 
 
 def refuse_unplaced(reader: LogReader, text: str) -> None:
-    """Raise `CommandFailure` (exit code 2) for a name without a namespace that the log has in one, or that is a cluster's: it
-    says which."""
+    """Raise `CommandFailure` (exit code 2) for a name without a namespace that the log has in one, or that is a
+    cluster's: it says which."""
     if "/" in text or not text:
         return
     places = {tuple(stream.split("/")[-2:]) for stream in reader.streams("workload", "job", name=text)}
@@ -303,7 +304,10 @@ def _not_yet(reader: LogReader, namespace: str, name: str) -> str:
     reader.until = until
     if not began:
         return ""
-    return f"{namespace}/{name} was not there at {clock(reader.at)} UTC: it was first seen at {clock(min(began.values()))} UTC"
+    return (
+        f"{namespace}/{name} was not there at {clock(reader.at)} UTC: it was first seen at "
+        f"{clock(min(began.values()))} UTC"
+    )
 
 
 def stamp(at: datetime | None) -> str:

@@ -3,8 +3,8 @@
 In: `{.items[*].name}`, and the value that a verb would print as JSON. Out: text. What kubectl has and this has not is
 named in the message: there is nothing that is silently taken for something else.
 
-A library would be the better choice if one had this dialect; those for Python have that of RFC 9535 or older ones, which
-know neither `{range}` nor text between paths."""
+A library would be the better choice if one had this dialect; those for Python have that of RFC 9535 or older ones,
+which know neither `{range}` nor text between paths."""
 
 from __future__ import annotations
 
@@ -238,7 +238,8 @@ def _at(value: list[Any], index: int) -> Any:
 def _field(value: Any, name: str) -> list[Any]:
     if not isinstance(value, dict):
         raise JsonPathError(
-            f".{name} is asked of {'a list: write [*] before it' if isinstance(value, list) else 'a value without fields'}"
+            f".{name} is asked of "
+            f"{'a list: write [*] before it' if isinstance(value, list) else 'a value without fields'}"
         )
     if name not in value:
         raise JsonPathError(f"there is no field {name}: there are {', '.join(map(str, value)) or 'none'}")

@@ -1,5 +1,5 @@
-"""`controlplane log`: whether the log is as it was written, to which management cluster it belongs, and what it keeps of jobs
-and pods, for how long."""
+"""`controlplane log`: whether the log is as it was written, to which management cluster it belongs, and what it keeps
+of jobs and pods, for how long."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ def archive(options: Options, directory: Path, before: str | None, without_bodie
         return
     if not written:
         line(
-            f"There is nothing new to archive of the log {log}: whole partitions are, once the log has gone past their end."
+            f"There is nothing new to archive of the log {log}: whole partitions are, once the log has gone past their "
+            "end."
         )
     if dropped is not None:
         line(dropped_line(log, dropped))
@@ -145,8 +146,8 @@ def verify_archives(options: Options, directory: Path, said: Checkpoint | None, 
         return
     compared = f", and as the checkpoint at {said.position} says" if said is not None else ""
     line(
-        f"The archives of the log {log} are as they were written{compared}: positions {found.first} to {found.last}, {found.events} events"
-        f" in {found.batches} batches, {found.bodies} bodies."
+        f"The archives of the log {log} are as they were written{compared}: positions {found.first} to {found.last}, "
+        f"{found.events} events in {found.batches} batches, {found.bodies} bodies."
     )
     if not offline:
         line(f"The log in the database goes on where they end, with the hash {found.hash}.")
@@ -230,11 +231,14 @@ def dropped_line(log: str, found: DropResult) -> str:
         return f"Nothing was dropped from the log {log}: {found.why}."
     if not found.streams:
         behind = f" Behind it nothing may leave yet: {found.why}." if found.why else ""
-        kept = "Workloads that are there stay, and those that have been gone for less than an hour (the setting scoring.window)"
+        kept = (
+            "Workloads that are there stay, and those that have been gone for less than an hour (the setting "
+            "scoring.window)"
+        )
         return (
             f"Nothing that the log {log} had up to position {found.upto} is over, so all of it stayed: {kept}.{behind}"
         )
     return (
-        f"{found.events} events of {found.streams} streams that are over left the log {log}; of what it had up to position {found.upto},"
-        f" {found.kept} events stayed.{why}"
+        f"{found.events} events of {found.streams} streams that are over left the log {log}; of what it had up to "
+        f"position {found.upto}, {found.kept} events stayed.{why}"
     )

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from controlplane.log.verify import Deviation, Verified
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_WHAT_TO_DO = "Compare with a checkpoint that is kept elsewhere, or with a backup, to see since when; stop the service before you restore."
+_WHAT_TO_DO = (
+    "Compare with a checkpoint that is kept elsewhere, or with a backup, to see since when; stop the "
+    "service before you restore."
+)
 
 
 @click.command(cls=Verb)
@@ -142,8 +145,8 @@ def seal(options: Options) -> None:
 
 @contextmanager
 def open_database(options: Options, other: str | None = None) -> Iterator[tuple[psycopg.Connection[Any], str]]:
-    """Connect to the log's database, or to the one of another URL, and yield the log's name too; what cannot be verified
-    becomes exit code 5."""
+    """Connect to the log's database, or to the one of another URL, and yield the log's name too; what cannot be
+    verified becomes exit code 5."""
     import psycopg
 
     from controlplane.log import schema
@@ -214,8 +217,8 @@ def _summary(log: str, found: Verified, said: Checkpoint | None) -> Iterator[str
     if found.archived_to:
         where = f" in {', '.join(found.directories)}" if found.directories else ""
         yield (
-            f"What is up to position {found.archived_to} is in archives{where}: `controlplane log verify --archive DIR` verifies it."
-            f" {found.kept} events of it stayed, and are as they were then."
+            f"What is up to position {found.archived_to} is in archives{where}: `controlplane log verify --archive "
+            f"DIR` verifies it. {found.kept} events of it stayed, and are as they were then."
         )
     if found.first is None:
         yield f"The log {log} has nothing with a hash yet: its chain begins at position {found.chained_from}."
@@ -223,8 +226,8 @@ def _summary(log: str, found: Verified, said: Checkpoint | None) -> Iterator[str
     compared = f", and as the checkpoint at {said.position} says" if said else ""
     signed = "" if said is None or said.signature is None else " (signed)"
     yield (
-        f"The log {log} is as it was appended{compared}{signed}: positions {found.first} to {found.last}, {found.events} events in"
-        f" {found.batches} batches."
+        f"The log {log} is as it was appended{compared}{signed}: positions {found.first} to {found.last}, "
+        f"{found.events} events in {found.batches} batches."
     )
     yield from _before_the_chain(found, found.first)
     if found.bodies:
@@ -237,6 +240,6 @@ def _before_the_chain(found: Verified, first: int) -> Iterator[str]:
         yield f"What is before position {found.chained_from} was sealed later: it is as it was then."
     elif found.chained_from > 1 and not found.sealed:
         yield (
-            f"What is before position {found.chained_from} was appended by a version without hashes, and is not verified:"
-            " `controlplane log seal` gives it hashes."
+            f"What is before position {found.chained_from} was appended by a version without hashes, and is not "
+            "verified: `controlplane log seal` gives it hashes."
         )

@@ -61,8 +61,8 @@ def retention(options: Options, dry_run: bool) -> None:
     for one in bodies:
         whose = f"of the namespace {one['namespace']}" if one["namespace"] else "of other namespaces"
         line(
-            f"{one['bodies']} bodies {whose} {'would be' if dry_run else 'were'} removed, with {one['bytes']} bytes of JSON: they are older"
-            f" than {one['older_than']}."
+            f"{one['bodies']} bodies {whose} {'would be' if dry_run else 'were'} removed, with {one['bytes']} bytes of "
+            f"JSON: they are older than {one['older_than']}."
         )
     if events is not None:
         _tell(settings.database.log, events, wanted, dry_run=dry_run)
@@ -116,7 +116,8 @@ def _tell(log: str, events: dict[str, Any], wanted: Retention, *, dry_run: bool)
         line(f"The positions {one['first']} to {one['last']} {would} archived to {wanted.archive}.")
     if not events["archived"]:
         line(
-            f"No event {'would be' if dry_run else 'was'} archived: no whole partition is older than {clock(events['before'])} UTC."
+            f"No event {'would be' if dry_run else 'was'} archived: no whole partition is older than "
+            f"{clock(events['before'])} UTC."
         )
     if events["dropped"] is not None:
         line(dropped_line(log, DropResult(**events["dropped"])))

@@ -52,8 +52,9 @@ def stats(options: Options) -> None:
         line(f"The log {log} has no event.")
     else:
         line(
-            f"The log {log} has {found.events} events, positions {found.log.first} to {found.log.last}, in {found.log.batches} batches"
-            f" and {found.log.streams} streams, from {_at(found.log.oldest)} to {_at(found.log.newest)} UTC."
+            f"The log {log} has {found.events} events, positions {found.log.first} to {found.log.last}, in "
+            f"{found.log.batches} batches and {found.log.streams} streams, from {_at(found.log.oldest)} to "
+            f"{_at(found.log.newest)} UTC."
         )
     for columns, rows in (
         (("type", "events", "bytes", "newest"), [(*one[:3], _at(one.newest)) for one in found.types]),

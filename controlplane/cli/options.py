@@ -1,8 +1,8 @@
 """What was said on the command line for every verb: which settings file, which database, which form of output.
 
 In: options, before the verb or after it; the later wins. Out: an `Options`. What only some verbs have, such as a
-namespace or an order of rows, is said once as well: by the decorators below, which a verb takes. Settings are read when a
-verb asks for them, not before, so that `version` works with broken ones."""
+namespace or an order of rows, is said once as well: by the decorators below, which a verb takes. Settings are read when
+a verb asks for them, not before, so that `version` works with broken ones."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class OutputForm(click.ParamType[str]):
 @dataclass(slots=True)
 class Options:
     """The global options, and those of the decorators below. `controllers` is what `run` was told to host; `output` is
-    `table` or the form for programs, `wide` whether the table is to have all columns, `output_said` whether anybody said which
-    form it is to be.
+    `table` or the form for programs, `wide` whether the table is to have all columns, `output_said` whether anybody
+    said which form it is to be.
 
     `more` are settings that a verb's own options give: key → (value, option). `namespace` is that of a name that has
     none, `sort_by` the field by which a list is ordered, `local_time` whether tables have the zone of this machine.

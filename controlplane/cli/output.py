@@ -164,7 +164,8 @@ def zoned(columns: Sequence[str]) -> list[str]:
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table, each whole: as `folded` on a terminal that is wide enough, and quick also for many."""
+    """Yield the lines of a table, each whole: as `folded` on a terminal that is wide enough, and quick also for
+    many."""
     from rich.cells import cell_len
 
     table = [columns, *rows] if columns else list(rows)
@@ -182,9 +183,9 @@ def widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def folded(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Iterable[str]:
-    """Return the lines of a table as they fit on the terminal, or into a width: long texts are wrapped, and names, words
-    and times stay whole. Where there is no room for the texts beside these, they stand below them; where these alone need
-    more, the lines are as `aligned` has them, as kubectl's are."""
+    """Return the lines of a table as they fit on the terminal, or into a width: long texts are wrapped, and names,
+    words and times stay whole. Where there is no room for the texts beside these, they stand below them; where these
+    alone need more, the lines are as `aligned` has them, as kubectl's are."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -219,8 +220,8 @@ def _texts(rows: Sequence[Sequence[str]], needed: Sequence[int]) -> set[int]:
 
 
 def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], long: set[int], width: int) -> Iterator[str]:
-    """Yield the lines of a table for a narrow terminal: of each row what is short on one line, and each of its texts below,
-    wrapped and indented."""
+    """Yield the lines of a table for a narrow terminal: of each row what is short on one line, and each of its texts
+    below, wrapped and indented."""
     table = [columns, *rows] if columns else list(rows)
     short = [[cell for place, cell in enumerate(row) if place not in long] for row in table]
     for row, head in zip(table, aligned([], short), strict=True):

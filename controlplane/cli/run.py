@@ -335,8 +335,8 @@ def _refused(settings: Settings, message: str, option: str) -> str:
     if not path:
         unread = "; KUBECONFIG is not read here" if os.environ.get("KUBECONFIG") else ""
         return (
-            f"there is no management cluster ({said}): set {named}{' or management.kubeconfig' if option else ''}, or run in"
-            f" a pod with a service account{unread}"
+            f"there is no management cluster ({said}): set {named}{' or management.kubeconfig' if option else ''}, or "
+            f"run in a pod with a service account{unread}"
         )
     if os.pathsep not in path and not Path(path).expanduser().is_file():
         return f"{named}: there is no file {path}"

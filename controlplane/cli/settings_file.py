@@ -1,7 +1,9 @@
-"""`--config FILE` after a verb that once called a file of its own so: the settings file, as everywhere, or the old name.
+"""`--config FILE` after a verb that once called a file of its own so: the settings file, as everywhere, or the old
+name.
 
-In: what was typed. Out: the settings file in the options, or the verb's own file with a sentence on stderr that says its
-new name. Which of the two is meant, the file itself tells: settings have the sections of settings, and nothing else."""
+In: what was typed. Out: the settings file in the options, or the verb's own file with a sentence on stderr that says
+its new name. Which of the two is meant, the file itself tells: settings have the sections of settings, and nothing
+else."""
 
 from __future__ import annotations
 

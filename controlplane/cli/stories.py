@@ -29,7 +29,8 @@ _LOGS = 20  # logs of one database in which a name is looked for
 
 
 class ToldStory(NamedTuple):
-    """What is told of a thing. `lanes` are empty unless they were asked for; `head` is when the log was last written."""
+    """What is told of a thing. `lanes` are empty unless they were asked for; `head` is when the log was last
+    written."""
 
     title: str
     streams: Found

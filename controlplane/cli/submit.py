@@ -30,8 +30,8 @@ _CREATED = "created"
 def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None) -> None:
     """Create the jobs of a file on the management cluster; `-` reads standard input.
 
-    Jobs of every kind that can be dispatched, as `kubectl create` would. What is there already is left as it is. The code is 1 if
-    one was refused."""
+    Jobs of every kind that can be dispatched, as `kubectl create` would. What is there already is left as it is. The
+    code is 1 if one was refused."""
     import asyncio
 
     if kubeconfig is not None:

@@ -158,8 +158,8 @@ async def _up(
 
 
 def is_of(fleet: LocalFleet, url: str) -> bool:
-    """Whether a URL is that of the embedded PostgreSQL of this folder, as the last start printed it: whoever exported it for
-    other commands does not mean a database of his own."""
+    """Whether a URL is that of the embedded PostgreSQL of this folder, as the last start printed it: whoever exported
+    it for other commands does not mean a database of his own."""
     try:
         parts = urlsplit(url)
         place = parts.username, parts.hostname, parts.port

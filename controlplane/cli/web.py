@@ -53,8 +53,8 @@ def web(options: Options, address: str | None, port: int | None, listening: int 
 
 
 def why_empty(settings: Settings, url: str) -> str:
-    """Return why the log has nothing to show, with the logs that the database has; "" if it has events, or cannot be asked
-    now: the pages say that themselves."""
+    """Return why the log has nothing to show, with the logs that the database has; "" if it has events, or cannot be
+    asked now: the pages say that themselves."""
     import psycopg
 
     from controlplane.audit.reads import LogReader

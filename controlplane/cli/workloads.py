@@ -155,7 +155,8 @@ _UNLABELLED = "the log has no labels of these jobs: it has not seen them, or the
 def _load(
     reader: LogReader, policy: MultiKueuePolicy, asked: WorkloadQuery, streams: Sequence[str] | None = None
 ) -> tuple[list[Listed], list[str]]:
-    """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its clusters."""
+    """Return the Workloads of the log that may be asked for, or those of some streams; and the names of its
+    clusters."""
     from controlplane.audit.fleet import folded
     from controlplane.audit.labels import labels_of
     from controlplane.audit.workloads_now import one_of

@@ -1,9 +1,10 @@
-"""Reads the way to a cluster out of a ClusterProfile, as kubernetes-sigs/cluster-inventory-api pkg/access does (vendored
-by kubernetes-sigs/kueue ff69552e).
+"""Reads the way to a cluster out of a ClusterProfile, as kubernetes-sigs/cluster-inventory-api pkg/access does
+(vendored by kubernetes-sigs/kueue ff69552e).
 
 In: the status of a ClusterProfile as bytes, and the access providers of the settings. Out: the configuration of a
 client, whose credentials come from the provider's command. The profile says where the cluster is, and no more: its
-extensions for further arguments and variables of the command are not followed, as Kueue's settings do not allow them."""
+extensions for further arguments and variables of the command are not followed, as Kueue's settings do not allow
+them."""
 
 from __future__ import annotations
 

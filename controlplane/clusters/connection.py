@@ -341,8 +341,8 @@ class ClusterConnection:
                 raise _ConnectionFailure("Unreachable", silence)
 
     async def _silence(self, server: ApiServer) -> str | None:
-        """Ask for a heartbeat; return why there is none. Once a watch was opened anew it is the cluster's identity: a name
-        may lead to another server between two watches, and nothing breaks.
+        """Ask for a heartbeat; return why there is none. Once a watch was opened anew it is the cluster's identity: a
+        name may lead to another server between two watches, and nothing breaks.
         """
         timeout, reopened = self._around.timing.heartbeat_timeout, self._watches.reopened
         try:

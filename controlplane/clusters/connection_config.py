@@ -91,16 +91,15 @@ class ConnectionConfig:
 
     `read_secret(name)` returns the bytes of the Secret's key `kubeconfig`, or raises `KubeconfigError` or a
     `ClusterError`; `read_profile(name)` what a ClusterProfile says of the way to its cluster, where one of
-    `access_providers` logs in. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for uid →
-    (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever seen
-    in the cluster's present incarnation; `on_expiry(cluster, time)` hears when the token of a kubeconfig that was
+    `access_providers` logs in. `known(cluster, spec)` is asked once for each watch, after `Reached` was reported, for
+    uid → (namespace, name, resourceVersion), and `newest(cluster, kind)` for the highest resourceVersion that was ever
+    seen in the cluster's present incarnation; `on_expiry(cluster, time)` hears when the token of a kubeconfig that was
     read ends, None if it does not say; `is_gone(cluster, uid)` whether an object was seen to go in it. `allowed` is
     asked before each write, and `patient` returns once what was given to the sink waits for more.
-    `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of
-    it is believed: why it is not to be used under this name, None if it may be; `held_by(cluster, incarnation)` before
-    that: the name under which the same cluster is used already, "" if there is none.
-    `yields(cluster)` at each heartbeat: the other name under which the cluster is to be used from now on, "" if it
-    is to stay."""
+    `objection(cluster, incarnation)` is asked whenever a cluster answers, before anything of it is believed: why it is
+    not to be used under this name, None if it may be; `held_by(cluster, incarnation)` before that: the name under which
+    the same cluster is used already, "" if there is none. `yields(cluster)` at each heartbeat: the other name under
+    which the cluster is to be used from now on, "" if it is to stay."""
 
     specs: Sequence[WatchSpec]
     sink: Sink

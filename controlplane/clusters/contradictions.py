@@ -1,6 +1,6 @@
-"""Notices what does not fit the objects of a kind that a list and its watch have shown: a change of one that was never shown, and
-one that is not there for whoever asks. Then the watch has missed something, as one does that goes on in a store that was
-put back, once that has grown past the watch's place. Pure.
+"""Notices what does not fit the objects of a kind that a list and its watch have shown: a change of one that was never
+shown, and one that is not there for whoever asks. Then the watch has missed something, as one does that goes on in a
+store that was put back, once that has grown past the watch's place. Pure.
 
 In: changes of a watch, objects that a request did not find, the time. Out: whether the kind has to be listed."""
 
@@ -28,8 +28,8 @@ class Contradictions:
         self._absent.clear()
 
     def missed(self, change: Change, known: Mapping[str, KnownObject]) -> bool:
-        """Take note of a change that a watch shows; return whether it is of an object that was never shown. `known` may lack what
-        this watch has added."""
+        """Take note of a change that a watch shows; return whether it is of an object that was never shown. `known` may
+        lack what this watch has added."""
         if change.op == "added":
             self._added.add(identity(change.object)[0])
         if change.op != "modified":

@@ -2,8 +2,8 @@
 
 A worker's kubeconfig holds a token and that is all. The management cluster may also be reached with a service account's
 projected token, which the kubelet renews in place, or through whatever a person's kubeconfig says (exec plugin, token
-file, OIDC), which kubernetes-asyncio's loader knows how to renew. That library takes long to import, so it is imported only
-where it is needed."""
+file, OIDC), which kubernetes-asyncio's loader knows how to renew. That library takes long to import, so it is imported
+only where it is needed."""
 
 from __future__ import annotations
 

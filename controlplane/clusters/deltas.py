@@ -101,8 +101,8 @@ def _change(op: Literal["listed", "added", "modified", "gone"], kind: Kind, foun
 def _manager(entries: Any) -> str:
     """Return the manager of the newest entry of `managedFields` that is of the object itself; "" if there is none.
 
-    Times are to the second and sort as text; of two entries of one second, which are in the order of their names, the later is
-    taken."""
+    Times are to the second and sort as text; of two entries of one second, which are in the order of their names, the
+    later is taken."""
     newest, manager = "", ""
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict) or entry.get("subresource"):

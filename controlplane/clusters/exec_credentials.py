@@ -1,8 +1,8 @@
 """Obtains credentials from an exec plugin: a command that prints an ExecCredential
 (https://kubernetes.io/docs/reference/config-api/client-authentication.v1/).
 
-In: the command of an access provider, and what it may be told of the cluster. Out: a token, or a client certificate with
-its key, until they expire or a server refuses them. The command has no terminal, none of our own settings in its
+In: the command of an access provider, and what it may be told of the cluster. Out: a token, or a client certificate
+with its key, until they expire or a server refuses them. The command has no terminal, none of our own settings in its
 environment, and a limit of time and of output; what it prints goes nowhere but into requests."""
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class ExecCredentials:
 class _Output(asyncio.SubprocessProtocol):
     """Keeps what a command prints, up to a byte more than is allowed.
 
-    A stream would stop reading once its buffer is full, and asyncio tells the end of a process only after the end of its
-    output: who waited for a killed command then waited for ever."""
+    A stream would stop reading once its buffer is full, and asyncio tells the end of a process only after the end of
+    its output: who waited for a killed command then waited for ever."""
 
     def __init__(self) -> None:
         self.printed = bytearray()

@@ -36,7 +36,8 @@ class ClusterHistory:
             self.newest = max(self.newest, number)
 
     def denies_line(self, version: str, shown: str) -> str | None:
-        """Say why a watch that began at our place and has shown everything up to a version cannot show this one next."""
+        """Say why a watch that began at our place and has shown everything up to a version cannot show this one
+        next."""
         newest = max(self.newest, version_number(shown) or 0)
         if (number := version_number(version)) is not None and number < newest:
             return f"resourceVersion {version} came after {newest}"

@@ -1,9 +1,9 @@
 """Takes a Lease of a cluster and keeps it, as Kubernetes' own leader election does.
 
-In: the Lease's place, a holder, an API server for each call. Out: who holds it. Whether a holder is still there is judged by
-our own monotonic clock: one whose Lease has not changed for as long as it says has gone (kubernetes/client-go 1.36,
-tools/leaderelection/leaderelection.go). Every write names the version that it was decided on, so of two that take a free
-Lease at once the server refuses one."""
+In: the Lease's place, a holder, an API server for each call. Out: who holds it. Whether a holder is still there is
+judged by our own monotonic clock: one whose Lease has not changed for as long as it says has gone (kubernetes/client-go
+1.36, tools/leaderelection/leaderelection.go). Every write names the version that it was decided on, so of two that take
+a free Lease at once the server refuses one."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ FREE = LeaseHolder("")
 
 
 class ClusterLease:
-    """One Lease, `duration` seconds long. `process` is the name of this process. `holder` is whom it is taken for: every
-    process that may act in the place of another one has the same; "" until it is known, and then nothing is taken.
+    """One Lease, `duration` seconds long. `process` is the name of this process. `holder` is whom it is taken for:
+    every process that may act in the place of another one has the same; "" until it is known, and then nothing is
+    taken.
     """
 
     def __init__(self, ref: ObjectRef, process: str, clock: Clock, duration: float) -> None:
@@ -45,7 +46,8 @@ class ClusterLease:
         return FREE if found is None else self._other(found)
 
     async def renew(self, server: ClusterPort) -> LeaseHolder:
-        """Take it, or keep it; return who else holds it, in which case it was not taken. Raises what the server raises."""
+        """Take it, or keep it; return who else holds it, in which case it was not taken. Raises what the server
+        raises."""
         if self._version:
             try:
                 return await self._write(server, self._version, {})

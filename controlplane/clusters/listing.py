@@ -28,8 +28,8 @@ class Listing:
         self.poisons: list[Poison] = []
 
     def page(self, items: Sequence[Any], version: str) -> list[Delta]:
-        """Return the deltas of one page: `listed`, and before it `gone` for other objects that had the same name. Of several
-        nobody knows which the log has."""
+        """Return the deltas of one page: `listed`, and before it `gone` for other objects that had the same name. Of
+        several nobody knows which the log has."""
         deltas: list[Delta] = []
         for item in items:
             change = of_item(self._kind, item)
@@ -38,7 +38,8 @@ class Listing:
                 continue
             uid, place = identity(change.object)
             others = [other for other in self._uids_at.get((place.namespace, place.name), ()) if other != uid]
-            # They ended before this one began. An end that is told again must not be newer than it: the log may have both.
+            # They ended before this one began. An end that is told again must not be newer than it: the log may have
+            # both.
             ended = place.resource_version or version
             deltas += [
                 vanished(self._kind, other, self._known[other], ended) for other in others if other in self._known
@@ -71,8 +72,8 @@ def remember(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
 
 
 def suspect(known: dict[str, KnownObject], deltas: Sequence[Delta]) -> None:
-    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier incarnation: the next list
-    tells them again.
+    """Note deltas of which nobody knows whether they were delivered, or which are of an earlier incarnation: the next
+    list tells them again.
 
     An object that is not on it is gone, in case it was delivered; one that is there is told, in case it was not.
     """

@@ -99,7 +99,8 @@ def _is_missing(path: str) -> bool:
 
 
 def _other_contexts(location: str, context: str | None) -> str:
-    """Return that there is no such context, and which there are; "" if there is, if none is asked for, or nobody knows."""
+    """Return that there is no such context, and which there are; "" if there is, if none is asked for, or nobody
+    knows."""
     known: list[str] = []
     for path in location.split(os.pathsep):
         try:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Pace:
     """Sizes, and times in seconds. A watch is ended by the server after `watch_shortest`…`watch_longest`; bookmarks
     come about once a minute, the first of a quiet kind after two, so `idle_timeout` without a byte means that nobody is
-    there. `ahead` pieces of what a watch shows are handed over together at the most. A kind that is off is asked for again after
-    `off_first`, then after twice as long each time, up to `off_retry`."""
+    there. `ahead` pieces of what a watch shows are handed over together at the most. A kind that is off is asked for
+    again after `off_first`, then after twice as long each time, up to `off_retry`."""
 
     page: int = 500
     chunk: int = 500

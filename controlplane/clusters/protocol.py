@@ -110,7 +110,8 @@ class ClusterPort(Protocol):
     name: str
 
     async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
-        """Return one object, within `timeout` seconds in all. Only for the exceptional path: state comes from watches."""
+        """Return one object, within `timeout` seconds in all. Only for the exceptional path: state comes from
+        watches."""
         raise NotImplementedError
 
     async def write(self, request: Request) -> Json:

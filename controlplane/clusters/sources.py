@@ -89,7 +89,8 @@ def checked_path(raw: str, prefix: str = DEFAULT_PREFIX) -> str:
     try:
         resolved = Path(cleaned).resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        # Where every path is allowed nothing is looked at before the file is opened, and the words are those of opening it.
+        # Where every path is allowed nothing is looked at before the file is opened, and the words are those of opening
+        # it.
         how = "open" if allowed == _ROOT else "cannot resolve kubeconfig path symlinks: lstat"
         err = f"{how} {cleaned}: {_go_words(error)}"
         raise KubeconfigError(BAD, err) from None

@@ -52,7 +52,8 @@ class Timeouts:
 
 @functools.cache
 def _version() -> str:
-    """Return the version of this program. To find it, a file is read and parsed, and there is a connection for each cluster."""
+    """Return the version of this program. To find it, a file is read and parsed, and there is a connection for each
+    cluster."""
     return metadata.version("controlplane")
 
 
@@ -305,8 +306,9 @@ def _why(error: Exception) -> str:
         cause = error.certificate_error
         why = getattr(cause, "verify_message", "") or str(cause)
         return (
-            f"the certificate of {error.host}:{error.port} is not trusted ({why}): the kubeconfig's certificate-authority-data has to"
-            " be that of this API server, and its address, or tls-server-name, a name in the certificate"
+            f"the certificate of {error.host}:{error.port} is not trusted ({why}): the kubeconfig's "
+            "certificate-authority-data has to be that of this API server, and its address, or tls-server-name, a "
+            "name in the certificate"
         )
     return f"{type(error).__name__}: {error}".rstrip(": ")
 

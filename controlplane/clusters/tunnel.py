@@ -1,7 +1,8 @@
 """Opens a connection to an API server for one request whose answer is not read here: a log that is followed, a shell.
 
-In: how the server is reached, method, path and headers. Out: the two ends of a byte stream, the request sent. What comes back is
-the server's own answer, and after `101 Switching Protocols` whatever the two sides speak: SPDY and WebSocket alike."""
+In: how the server is reached, method, path and headers. Out: the two ends of a byte stream, the request sent. What
+comes back is the server's own answer, and after `101 Switching Protocols` whatever the two sides speak: SPDY and
+WebSocket alike."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Tunnels(Protocol):
     """An API server to which such connections can be opened."""
 
     async def tunnel(self, method: str, path: str, headers: Headers) -> Stream:
-        """Send one request on a connection of its own, and return that: whoever asks reads the answer, and speaks on if it is
-        `101 Switching Protocols`. Raises `Unreachable`."""
+        """Send one request on a connection of its own, and return that: whoever asks reads the answer, and speaks on if
+        it is `101 Switching Protocols`. Raises `Unreachable`."""
 
 
 async def open_tunnel(
@@ -36,8 +37,9 @@ async def open_tunnel(
     head: tuple[str, str, Headers],
     authorization: str,
 ) -> Stream:
-    """Send a request and return the connection; `head` is method, path with query, and headers. `Unreachable` if it cannot be
-    opened. Without an upgrade it is HTTP/1.0, so that the answer ends with the connection and is in no chunks."""
+    """Send a request and return the connection; `head` is method, path with query, and headers. `Unreachable` if it
+    cannot be opened. Without an upgrade it is HTTP/1.0, so that the answer ends with the connection and is in no
+    chunks."""
     method, path, headers = head
     url = urlsplit(config.server)
     if config.proxy_url:

@@ -1,1 +1,2 @@
-"""Checks an installation from where an operator stands: what is gathered, what it means, and nothing that is written."""
+"""Checks an installation from where an operator stands: what is gathered, what it means, and nothing that is
+written."""

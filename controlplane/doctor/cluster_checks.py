@@ -19,7 +19,8 @@ from controlplane.kube.kinds import Kind
 from controlplane.kube.kueue_names import KUEUE_GROUP
 
 SOON = timedelta(days=3)
-"""How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has it."""
+"""How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has
+it."""
 
 _Check = Callable[[Place, ClusterFacts, Facts], Sequence[Finding]]
 

@@ -59,8 +59,8 @@ FROM controlplane.log_head WHERE log = %s
 """
 
 _ROOM_MB = 16
-# A sort that is larger than its memory goes to a file beside the database, also in a session that may write nothing, and is
-# gone with its answer. The volume of the write-ahead log, if that is another one, is not tried.
+# A sort that is larger than its memory goes to a file beside the database, also in a session that may write nothing,
+# and is gone with its answer. The volume of the write-ahead log, if that is another one, is not tried.
 _ROOM = """
 SELECT set_config('work_mem', '64kB', false), set_config('temp_tablespaces', '', false)
 """

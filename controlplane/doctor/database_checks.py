@@ -184,7 +184,8 @@ def _disk(facts: DatabaseFacts) -> Sequence[Finding]:
             _HERE.failed(
                 "disk",
                 f"the server's volume is full, or has less than 16 MB left: {facts.no_room}",
-                "enlarge it, or make room on it (`controlplane log archive` takes old events out); what waits is appended by itself then",
+                "enlarge it, or make room on it (`controlplane log archive` takes old events out); what waits is "
+                "appended by itself then",
             )
         ]
     return [_HERE.ok("disk", "the server could write a temporary file of 16 MB")]

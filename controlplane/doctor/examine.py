@@ -71,7 +71,8 @@ def kinds(settings: Settings) -> tuple[Sequence[Kind], Sequence[Kind]]:
 
 
 def _kinds_of(kinds: Sequence[Kind], is_target: bool) -> Sequence[Kind]:
-    """Return the kinds of a worker: Candidates too where pods may be sent to it, since they are watched by namespace."""
+    """Return the kinds of a worker: Candidates too where pods may be sent to it, since they are watched by
+    namespace."""
     return [*kinds, CANDIDATES] if is_target and CANDIDATES not in kinds else kinds
 
 

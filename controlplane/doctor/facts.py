@@ -53,8 +53,8 @@ class Standbys(Value):
 
 
 class DatabaseMember(Value):
-    """One of several servers that the URL names, as HOST:PORT. `silent` is why it did not answer; `timeline` 0 where it is
-    not known.
+    """One of several servers that the URL names, as HOST:PORT. `silent` is why it did not answer; `timeline` 0 where it
+    is not known.
     """
 
     name: str
@@ -77,9 +77,9 @@ class Lead(Value):
 
 
 class DatabaseFacts(Value):
-    """The database. `revision` is that of the schema, or why it cannot be used; `lead` is None for a log that nobody has
-    opened; `connections` are those that the log knows, by cluster; `members` are the servers that the URL names, if they
-    are several; `no_room` is why the server could not write a temporary file, "" if it could.
+    """The database. `revision` is that of the schema, or why it cannot be used; `lead` is None for a log that nobody
+    has opened; `connections` are those that the log knows, by cluster; `members` are the servers that the URL names, if
+    they are several; `no_room` is why the server could not write a temporary file, "" if it could.
     """
 
     unreachable: str = ""

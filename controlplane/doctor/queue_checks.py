@@ -26,8 +26,8 @@ _OURS = "controlplane"
 _SET_UP = "docs/howto/real-clusters.md says how they belong together"
 _READ = "run this as an account that may read it: deploy/rbac/management"
 _GATE_OFF = (
-    "set featureGates.MultiKueue to false in the ConfigMap kueue-manager-config, and restart Kueue: two controllers would"
-    " both act"
+    "set featureGates.MultiKueue to false in the ConfigMap kueue-manager-config, and restart Kueue: two controllers "
+    "would both act"
 )
 
 

@@ -1,7 +1,7 @@
 """Gathers which servers the database has: the standbys that follow it, and what the URL names.
 
-In: a connection to the primary, and the URL. Out: `Standbys`, and one `DatabaseMember` for each server that the URL names. Any login
-may ask for the number of standbys and for what a commit waits for, but not for which standby it is."""
+In: a connection to the primary, and the URL. Out: `Standbys`, and one `DatabaseMember` for each server that the URL
+names. Any login may ask for the number of standbys and for what a commit waits for, but not for which standby it is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Says which rights the enabled controllers need on the management cluster and on a worker.
 
 In: settings. Out: rights, each with the manifest that grants it. The manifests of `deploy` are the one list of what a
-service may do, and the kinds of job have theirs in `job_kinds.rights`; by which settings each counts, a controller says in
-its manifest. The manifests are read from wherever they are: in a wheel inside the package, in a checkout beside it."""
+service may do, and the kinds of job have theirs in `job_kinds.rights`; by which settings each counts, a controller says
+in its manifest. The manifests are read from wherever they are: in a wheel inside the package, in a checkout beside
+it."""
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ def _of_manifests(settings: Settings, place: Place) -> Iterator[NeededRight]:
 
 @functools.cache
 def _rights_in(manifest: str) -> tuple[tuple[str, str, AccessRight], ...]:
-    """Return the rights of a manifest, each with its role, and the namespace of one that has it in a namespace alone."""
+    """Return the rights of a manifest, each with its role, and the namespace of one that has it in a namespace
+    alone."""
     text = (deploy() / manifest).read_text(encoding="utf-8")
     return tuple(
         (

@@ -13,8 +13,8 @@ from controlplane.dst.scenes.workloads import plan as plans
 
 WORKLOADS: Final = "workloads"
 SCENES: Final = (WORKLOADS, "admission", "candidates", "local")
-"""Workloads over many clusters; the same where this service decides on quota; candidate pods, with a scheduler beside each
-target; the pods of one's own cluster."""
+"""Workloads over many clusters; the same where this service decides on quota; candidate pods, with a scheduler beside
+each target; the pods of one's own cluster."""
 
 
 def plan_of(seed: int, *, scene: str = WORKLOADS, edition: int = EDITION) -> Plan:

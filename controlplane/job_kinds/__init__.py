@@ -1,6 +1,6 @@
-"""The kinds of job: a module each, and a line here. Whatever is said of a kind is said there: how it is suspended, copied
-and finished, which pods it has, how an API server shows it. Settings, adapters, rights, simulated clusters and the
-commands that take jobs are made of it."""
+"""The kinds of job: a module each, and a line here. Whatever is said of a kind is said there: how it is suspended,
+copied and finished, which pods it has, how an API server shows it. Settings, adapters, rights, simulated clusters and
+the commands that take jobs are made of it."""
 
 from __future__ import annotations
 

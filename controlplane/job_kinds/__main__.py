@@ -1,8 +1,8 @@
-"""`python -m controlplane.job_kinds management|worker|jobframework|jobframework-pods|deletion|webhook|default-queue` prints what
-deploy/rbac/management/jobs.yaml, deploy/rbac/worker/jobs.yaml, deploy/rbac/management/jobframework.yaml,
-deploy/rbac/management/jobframework-pods.yaml, deploy/rbac/management/job-deletion.yaml, deploy/multikueue-webhook/webhook.yaml or
-deploy/multikueue-webhook/default-queue.yaml holds: the rights for every kind of job of Kueue's own, and which kinds are sent to
-the webhook."""
+"""`python -m controlplane.job_kinds management|worker|jobframework|jobframework-pods|deletion|webhook|default-queue`
+prints what deploy/rbac/management/jobs.yaml, deploy/rbac/worker/jobs.yaml, deploy/rbac/management/jobframework.yaml,
+deploy/rbac/management/jobframework-pods.yaml, deploy/rbac/management/job-deletion.yaml,
+deploy/multikueue-webhook/webhook.yaml or deploy/multikueue-webhook/default-queue.yaml holds: the rights for every kind
+of job of Kueue's own, and which kinds are sent to the webhook."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tells which pods the component of an AppWrapper has: those that it declares, or those that are known of its kind.
 
-In: components. Out: pod sets, and templates as a Workload has them. Pure. Source: `InferPodSets` and `GetPodTemplateSpec`
-(project-codeflare/appwrapper pkg/utils/utils.go, as kubernetes-sigs/kueue ff69552e vendors it)."""
+In: components. Out: pod sets, and templates as a Workload has them. Pure. Source: `InferPodSets` and
+`GetPodTemplateSpec` (project-codeflare/appwrapper pkg/utils/utils.go, as kubernetes-sigs/kueue ff69552e vendors it)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def pods_of(component: Mapping[str, Any]) -> list[ComponentPods]:
 
 
 def check(component: Mapping[str, Any], at: int) -> None:
-    """Raise `BadValue` for a pod set that is declared where no template is: Kueue makes a Workload that can never start."""
+    """Raise `BadValue` for a pod set that is declared where no template is: Kueue makes a Workload that can never
+    start."""
     for one in component.get("podSets") or ():
         if not isinstance(found(component, _declared(one).path), Mapping):
             raise BadValue(f"spec.components[{at}].podSets[].path", f'"{one.get("path")}" leads to no template')
@@ -132,8 +133,8 @@ _DEFAULTS = {
 
 
 def template_of(wrapped: Mapping[str, Any]) -> Json:
-    """Return the template of a pod as an AppWrapper has its Workload made of: the fields that quota and placement depend
-    on, with the defaults of an API server.
+    """Return the template of a pod as an AppWrapper has its Workload made of: the fields that quota and placement
+    depend on, with the defaults of an API server.
     """
     spec = wrapped.get("spec")
     if not isinstance(spec, Mapping):

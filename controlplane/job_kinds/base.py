@@ -1,7 +1,7 @@
 """The shape that every kind of job has: what Kueue, MultiKueue and a simulated cluster have to know of it.
 
-In: objects as dicts. Out: values, statuses, and parts of specs; pure. A kind is a class with a few lines of data, and methods
-where it differs from the others. Sources: `GenericJob` and `MultiKueueAdapter` (kubernetes-sigs/kueue
+In: objects as dicts. Out: values, statuses, and parts of specs; pure. A kind is a class with a few lines of data, and
+methods where it differs from the others. Sources: `GenericJob` and `MultiKueueAdapter` (kubernetes-sigs/kueue
 pkg/controller/jobframework/interface.go, multikueue.go, ff69552e)."""
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class JobKind(GenericJob):
     `externalFrameworks`. `suspend_path` and `managed_by_path` are where below `spec` it is suspended and given to a
     controller. `own_controller` is what `managedBy` names, if anything, where the kind's own controller runs the job;
     `succeeded` and `failed` are the types of its final conditions. The rest is what an API server shows of it: short
-    names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it. Fields of its spec that are
-    `synced` follow the user's job to the copy also after that was made. What is `elastic` can be made larger and smaller
-    while it runs, if a job asks for it, and its copy follows.
-    What does not `delegate` names no controller, and is ours wherever its Workload has our check; `home_selector` narrows
-    what is watched of it on the management cluster. `relays`: its status is that of its copy; `names_origin`: the copy has the
-    UID of the user's as an annotation; `composed`: it has several Workloads, and one copy for all of them. What is not
-    `dispatched` runs where it was submitted."""
+    names, columns (name, JSONPath, type), the merge keys of its lists, and where pod specs lie in it. Fields of its
+    spec that are `synced` follow the user's job to the copy also after that was made. What is `elastic` can be made
+    larger and smaller while it runs, if a job asks for it, and its copy follows. What does not `delegate` names no
+    controller, and is ours wherever its Workload has our check; `home_selector` narrows what is watched of it on the
+    management cluster. `relays`: its status is that of its copy; `names_origin`: the copy has the UID of the user's as
+    an annotation; `composed`: it has several Workloads, and one copy for all of them. What is not `dispatched` runs
+    where it was submitted."""
 
     integration: str
     kind: Kind
@@ -235,7 +235,8 @@ class JobKind(GenericJob):
         """Return the status in which nothing runs."""
 
     def ended_as(self, status: Json, outcome: str) -> Json:
-        """Return the status of a job whose end nobody saw, and whose Workload ended as `outcome`: as it was, but of a pod."""
+        """Return the status of a job whose end nobody saw, and whose Workload ended as `outcome`: as it was, but of a
+        pod."""
         return status
 
     def tells_activity(self) -> bool:
@@ -261,7 +262,8 @@ Phase = Literal["suspended", "started", "ready", "succeeded", "failed"]
 class SimulatedKind(JobKind):
     """A kind whose own controller a simulated cluster plays: the statuses that it shows.
 
-    As they stand here they have conditions: Suspended, Running, and the final one; the kind adds the `fields` of a phase.
+    As they stand here they have conditions: Suspended, Running, and the final one; the kind adds the `fields` of a
+    phase.
     """
 
     conditions: ClassVar[bool] = True

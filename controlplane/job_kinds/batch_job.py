@@ -101,9 +101,9 @@ class BatchJob(SimulatedKind):
         return not local_suspended or remote_suspended or remote_finished
 
     def shown(self, status: Json, local: Json, *, suspended: bool) -> Json:
-        """Return the copy's status as the API server takes it for the user's Job, which takes nothing back of what it was told
-        (`ValidateJobStatusUpdate` in kubernetes/kubernetes pkg/apis/batch/validation/validation.go, 1.36.2): the copy of a
-        later attempt counts anew, and one that was stopped and goes on has another start.
+        """Return the copy's status as the API server takes it for the user's Job, which takes nothing back of what it
+        was told (`ValidateJobStatusUpdate` in kubernetes/kubernetes pkg/apis/batch/validation/validation.go, 1.36.2):
+        the copy of a later attempt counts anew, and one that was stopped and goes on has another start.
         """
         found = {**status, **{key: local[key] for key in _COUNTERS if (local.get(key) or 0) > (status.get(key) or 0)}}
         start, end = local.get("startTime"), status.get("completionTime")

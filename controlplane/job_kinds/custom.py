@@ -1,6 +1,6 @@
-"""Kinds of other frameworks, that the settings name as Kueue's configuration does: `Kind.version.group` (kubernetes-sigs/kueue
-pkg/controller/admissionchecks/multikueue/externalframeworks, ff69552e). Their objects have `spec.managedBy`; the copy is
-made as it is without that, the status is copied whole and always."""
+"""Kinds of other frameworks, that the settings name as Kueue's configuration does: `Kind.version.group`
+(kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/externalframeworks, ff69552e). Their objects have
+`spec.managedBy`; the copy is made as it is without that, the status is copied whole and always."""
 
 from __future__ import annotations
 

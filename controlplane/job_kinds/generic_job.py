@@ -1,5 +1,5 @@
-"""What a job's own cluster has to know of a kind to run jobs by their Workloads: the pod sets of a Workload, whether the
-pods are ready, which of them give their quota back.
+"""What a job's own cluster has to know of a kind to run jobs by their Workloads: the pod sets of a Workload, whether
+the pods are ready, which of them give their quota back.
 
 In: objects as dicts. Out: values and parts of specs; pure. A kind that says `reconciled` is one that
 `controlplane.controllers.jobframework` makes Workloads of. Sources: `GenericJob`, `JobWithReclaimablePods` and
@@ -43,11 +43,12 @@ class GenericJob(ABC):
     `reconciled`: Workloads are made of its jobs here. `index_label` is what tells a pod's index in its pod set.
     `generated_labels`: what its own controller puts on templates, and nobody takes away. `stops_by_steps`: its start
     time has to be cleared before its templates can be what they were. `ends_by_deletion`: what runs of it cannot be
-    suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside their
-    templates, put there by `with_infos`. `changes_at_rest`: that is put there and taken away only while it is suspended and
-    nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. `sliced`: a job that asks for it may change its
-    size while it runs, with several Workloads for a while. What `suspends_pods` is not suspended itself:
-    its pods wait, each alone, or, where it is `grouped`, together as the groups whose Workloads it has."""
+    suspended again, and is deleted where it has to stop. `infos_apart`: what its pods were admitted with stands beside
+    their templates, put there by `with_infos`. `changes_at_rest`: that is put there and taken away only while it is
+    suspended and nothing of it runs. `runtimes`: the kinds of the objects that its pods rest on. `sliced`: a job that
+    asks for it may change its size while it runs, with several Workloads for a while. What `suspends_pods` is not
+    suspended itself: its pods wait, each alone, or, where it is `grouped`, together as the groups whose Workloads it
+    has."""
 
     reconciled: ClassVar[bool] = False
     index_label: ClassVar[str] = ""
@@ -70,8 +71,8 @@ class GenericJob(ABC):
         return False
 
     def with_infos(self, job: Mapping[str, Any], infos: Sequence[Json]) -> Json:
-        """Return the part of a spec with what pods were admitted with: name, annotations, labels, nodeSelector, tolerations and
-        schedulingGates of each pod set; with none, of a job that waits.
+        """Return the part of a spec with what pods were admitted with: name, annotations, labels, nodeSelector,
+        tolerations and schedulingGates of each pod set; with none, of a job that waits.
         """
         return {}
 
@@ -84,13 +85,13 @@ class GenericJob(ABC):
         return None
 
     def sized_by(self, job: Mapping[str, Any]) -> ObjectRef | None:
-        """Return the job that is made of this one, and has the sizes of its pod sets while it runs, with the name "" as long as there is
-        none; None if they are its own."""
+        """Return the job that is made of this one, and has the sizes of its pod sets while it runs, with the name "" as
+        long as there is none; None if they are its own."""
         return None
 
     def outlined(self, job: Mapping[str, Any]) -> Json:
-        """Return what of a job's spec the log may have, and is read with the outline of a runtime: it makes the outlines of
-        templates.
+        """Return what of a job's spec the log may have, and is read with the outline of a runtime: it makes the
+        outlines of templates.
         """
         return {}
 
@@ -103,7 +104,8 @@ class GenericJob(ABC):
         return template
 
     def facts_sets(self, job: Mapping[str, Any]) -> list[Json]:
-        """Return the Workload's pod sets, with the labels, annotations and node selectors that an admission is added to."""
+        """Return the Workload's pod sets, with the labels, annotations and node selectors that an admission is added
+        to."""
         return self.workload_pod_sets(job)
 
     @abstractmethod
@@ -128,8 +130,8 @@ class GenericJob(ABC):
         return None
 
     def sub_groups(self, job: Mapping[str, Any], at: int) -> tuple[str, int | None]:
-        """Return the label that tells a pod's group within a pod set, by its position, and how many there are; "" and None
-        for none.
+        """Return the label that tells a pod's group within a pod set, by its position, and how many there are; "" and
+        None for none.
         """
         return "", None
 

@@ -1,5 +1,5 @@
-"""`jobset.x-k8s.io/v1alpha2` JobSet: one pod set for each replicated job; the status is copied whole and always, as by Kueue
-(kubernetes-sigs/kueue pkg/controller/jobs/jobset/jobset_controller.go, jobset_multikueue_adapter.go, ff69552e;
+"""`jobset.x-k8s.io/v1alpha2` JobSet: one pod set for each replicated job; the status is copied whole and always, as by
+Kueue (kubernetes-sigs/kueue pkg/controller/jobs/jobset/jobset_controller.go, jobset_multikueue_adapter.go, ff69552e;
 statuses: kubernetes-sigs/jobset pkg/controllers/jobset_controller.go)."""
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Kubeflow's `kubeflow.org` jobs: TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, and MPIJob. Each has a map of replica
-replica_specs, and a pod set for each type in it (kubernetes-sigs/kueue pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go,
-pkg/controller/jobs/mpijob/mpijob_controller.go, and their *_multikueue_adapter.go, ff69552e)."""
+"""Kubeflow's `kubeflow.org` jobs: TFJob, PyTorchJob, XGBoostJob, PaddleJob, JAXJob, and MPIJob. Each has a map of
+replica replica_specs, and a pod set for each type in it (kubernetes-sigs/kueue
+pkg/controller/jobs/kubeflow/kubeflowjob/kubeflowjob_controller.go, pkg/controller/jobs/mpijob/mpijob_controller.go, and
+their *_multikueue_adapter.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from controlplane.kube.topologies import POD_INDEX_OFFSET, POD_SET_GROUP
 
 
 class KubeflowJob(SimulatedKind):
-    """What is the same for all: `replicas` names the map of replica replica_specs, `types` are its keys in their order."""
+    """What is the same for all: `replicas` names the map of replica replica_specs, `types` are its keys in their
+    order."""
 
     suspend_path = ("runPolicy", "suspend")
     managed_by_path = ("runPolicy", "managedBy")

@@ -1,5 +1,5 @@
-"""A plain `v1` Pod, or a group of them that one Workload is of (kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go,
-pod_multikueue_adapter.go, pod_webhook.go, ff69552e).
+"""A plain `v1` Pod, or a group of them that one Workload is of (kubernetes-sigs/kueue
+pkg/controller/jobs/pod/pod_controller.go, pod_multikueue_adapter.go, pod_webhook.go, ff69552e).
 
 What a group has beside its first pod is told by `group`."""
 
@@ -86,8 +86,8 @@ class Pod(Gated):
         return any(one.get("type") == "Ready" and one.get("status") == "True" for one in found)
 
     def submitted(self, job: Mapping[str, Any]) -> Json:
-        """Return it with Kueue's gates, labels, finalizer and the hash of its role. One that is made for another kind gets neither
-        finalizer nor mark.
+        """Return it with Kueue's gates, labels, finalizer and the hash of its role. One that is made for another kind
+        gets neither finalizer nor mark.
         """
         metadata, spec = meta(job), job["spec"]
         notes = metadata.get("annotations") or {}
@@ -134,7 +134,8 @@ class Pod(Gated):
         return {name: value for name, value in status.items() if name not in _OF_A_RUN} | {"phase": "Pending"}
 
     def ended_as(self, status: Json, outcome: str) -> Json:
-        """Return the status with the phase that its Workload ended in: of those that Kueue counts as succeeded, all are."""
+        """Return the status with the phase that its Workload ended in: of those that Kueue counts as succeeded, all
+        are."""
         said = f"The pod was gone from its worker before its end was seen; its Workload ended as {outcome}"
         return {
             **status,

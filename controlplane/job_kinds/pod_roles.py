@@ -1,8 +1,8 @@
 """Tells which pods of a group ask for the same: the hash of a pod's role, spelled as Kueue spells it.
 
-In: a pod's spec as JSON. Out: eight digits. Pure. Kueue hashes what Go's encoder makes of its types, so fields are written
-here in the order of those types, and what is empty is left out where they leave it out. Sources: `GenerateRoleHash`
-(kubernetes-sigs/kueue pkg/util/pod/pod.go, ff69552e), k8s.io/api core/v1 types.go."""
+In: a pod's spec as JSON. Out: eight digits. Pure. Kueue hashes what Go's encoder makes of its types, so fields are
+written here in the order of those types, and what is empty is left out where they leave it out. Sources:
+`GenerateRoleHash` (kubernetes-sigs/kueue pkg/util/pod/pod.go, ff69552e), k8s.io/api core/v1 types.go."""
 
 from __future__ import annotations
 

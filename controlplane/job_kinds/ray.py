@@ -1,7 +1,7 @@
 """KubeRay's `ray.io/v1` RayJob, RayCluster and RayService: a head, and groups of workers (kubernetes-sigs/kueue
 pkg/controller/jobs/rayjob/rayjob_controller.go, rayjob_webhook.go, raycluster/common.go, raycluster_webhook.go,
-rayservice/rayservice_controller.go, ray/ray_multikueue_adapter.go, ff69552e). What KubeRay adds to pods when it makes them is in
-`ray_pods`."""
+rayservice/rayservice_controller.go, ray/ray_multikueue_adapter.go, ff69552e). What KubeRay adds to pods when it makes
+them is in `ray_pods`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MOST_POD_SETS = 18
 
 
 class RayKind(SimulatedKind):
-    """What is the same for all: `cluster` is the way to the spec of the Ray cluster; `autoscaling`: what is said where it is
-    made larger and smaller, and is not elastic; `made`: where the name stands of the RayCluster that is made of it, which is made
-    larger and smaller then, and not the job."""
+    """What is the same for all: `cluster` is the way to the spec of the Ray cluster; `autoscaling`: what is said where
+    it is made larger and smaller, and is not elastic; `made`: where the name stands of the RayCluster that is made of
+    it, which is made larger and smaller then, and not the job."""
 
     own_controller = "ray.io/kuberay-operator"
     status_manager = "kuberay-operator"
@@ -245,7 +245,8 @@ class RayService(RayKind):
     synced = ("serveConfigV2",)
 
     def skipped(self, job: Mapping[str, Any]) -> bool:
-        """Return whether it is being deleted, and KubeRay may have to clean Redis up first, by a Job that is not kept from running."""
+        """Return whether it is being deleted, and KubeRay may have to clean Redis up first, by a Job that is not kept
+        from running."""
         notes = meta(job).get("annotations") or {}
         return "deletionTimestamp" in meta(job) and ray_pods.is_fault_tolerant(self._cluster(job), notes)
 

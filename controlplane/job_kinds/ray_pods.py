@@ -1,8 +1,8 @@
 """Tells what KubeRay adds to the pods of a Ray cluster when it makes them, and that Kueue counts as quota.
 
 In: templates, the spec of a cluster. Out: templates. Pure. Sources: `BuildPodSets`, `addSidecarSubmitterToHeadPodSet`,
-`getSubmitterTemplate` (kubernetes-sigs/kueue pkg/controller/jobs/raycluster/common.go, rayjob/rayjob_controller.go, ff69552e), and what
-they name of ray-project/kuberay."""
+`getSubmitterTemplate` (kubernetes-sigs/kueue pkg/controller/jobs/raycluster/common.go, rayjob/rayjob_controller.go,
+ff69552e), and what they name of ray-project/kuberay."""
 
 from __future__ import annotations
 

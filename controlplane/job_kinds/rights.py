@@ -1,8 +1,8 @@
 """Writes what a service has to be allowed for the kinds of job, as a ClusterRole and its binding.
 
-In: `management`, `worker`, `jobframework` (the first with `quota.mode: builtin`, where jobs are started and stopped too),
-`jobframework-pods` (the same, for what is deleted where it has to stop), or `deletion` (there, where jobs are deleted too).
-Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
+In: `management`, `worker`, `jobframework` (the first with `quota.mode: builtin`, where jobs are started and stopped
+too), `jobframework-pods` (the same, for what is deleted where it has to stop), or `deletion` (there, where jobs are
+deleted too). Out: YAML. The kinds are those of Kueue's own; an external one brings rights of its own
 (deploy/pipelineruns)."""
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import JobKind
 
 _INTRO = {
-    "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller leaves it alone.",
+    "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller "
+    "leaves it alone.",
     "worker": "The copies of users' jobs are created, watched and deleted.",
-    "deletion": "Only where `quota.objectRetention.afterDeactivated` is not `never`: jobs are deleted some time after they were\n"
+    "deletion": "Only where `quota.objectRetention.afterDeactivated` is not `never`: jobs are deleted some time after "
+    "they were\n"
     "# deactivated. Not part of the kustomization: apply it beside.",
     "jobframework": "Only where `quota.mode` is `builtin`: Workloads are made of jobs, and jobs are started and\n"
     "# stopped, by this service in the place of Kueue's manager. Not part of the kustomization: apply it beside.",
-    "jobframework-pods": "Only where `quota.mode` is `builtin` and `multikueue.kinds` names `pod`: a pod that has to stop is deleted.\n"
+    "jobframework-pods": "Only where `quota.mode` is `builtin` and `multikueue.kinds` names `pod`: a pod that has to "
+    "stop is deleted.\n"
     "# Not part of the kustomization: apply it beside.",
 }
 _WORKER = "controlplane-worker"

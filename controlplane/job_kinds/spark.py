@@ -1,6 +1,6 @@
-"""The Spark operator's `sparkoperator.k8s.io/v1beta2` SparkApplication: a driver and its executors (kubernetes-sigs/kueue
-pkg/controller/jobs/sparkapplication/sparkapplication_controller.go, sparkapplication_podset.go, sparkapplication_webhook.go,
-ff69552e). Kueue does not dispatch it to other clusters."""
+"""The Spark operator's `sparkoperator.k8s.io/v1beta2` SparkApplication: a driver and its executors
+(kubernetes-sigs/kueue pkg/controller/jobs/sparkapplication/sparkapplication_controller.go, sparkapplication_podset.go,
+sparkapplication_webhook.go, ff69552e). Kueue does not dispatch it to other clusters."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ENDS = ("COMPLETED", "FAILED", "SUBMISSION_FAILED")
 _RUNNING = "RUNNING"
 _CLUSTER_ONLY = "only Cluster mode is supported for a kueue managed job"
 _NOT_DYNAMIC = (
-    "a kueue managed job can use dynamicAllocation only when the ElasticJobsViaWorkloadSlices feature gate is on and the job is "
-    "an elastic job"
+    "a kueue managed job can use dynamicAllocation only when the ElasticJobsViaWorkloadSlices feature gate is on and "
+    "the job is an elastic job"
 )
 
 
@@ -87,8 +87,8 @@ class SparkApplication(SimulatedKind):
         return found
 
     def templates(self, job: Mapping[str, Any]) -> list[Json]:
-        """Return what an admission changes of each role, as of a template. A node selector for both roles takes the place of their
-        own.
+        """Return what an admission changes of each role, as of a template. A node selector for both roles takes the
+        place of their own.
         """
         spec, made = job["spec"], []
         for role in _ROLES:

@@ -1,6 +1,6 @@
-"""An `apps/v1` StatefulSet, whose pods are one group; and a Deployment, whose pods wait each alone (kubernetes-sigs/kueue
-pkg/controller/jobs/statefulset/statefulset_multikueue_adapter.go, statefulset_reconciler.go, statefulset_webhook.go,
-pkg/controller/jobs/deployment/deployment_webhook.go, ff69552e)."""
+"""An `apps/v1` StatefulSet, whose pods are one group; and a Deployment, whose pods wait each alone
+(kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_multikueue_adapter.go, statefulset_reconciler.go,
+statefulset_webhook.go, pkg/controller/jobs/deployment/deployment_webhook.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class StatefulSet(GatedSet):
         return [("template",)]
 
     def _marked(self, template: Json, name: str, told: Mapping[str, str]) -> Json:
-        """Return the template with what it has already in the place of what it would be told: another queue would have all pods
-        made anew.
+        """Return the template with what it has already in the place of what it would be told: another queue would have
+        all pods made anew.
         """
         labels = meta(template).get("labels") or {}
         return super()._marked(template, name, {} if QUEUE_LABEL in labels else told)

@@ -1,7 +1,7 @@
 """Tells of TrainJobs and their runtimes what the log may have, and what suffices to tell which pods follow from both.
 
-In: specs. Out: the same specs, with digests where a container says something else than what it asks for. What is made of two
-outlines (`train_runtime`) is the outline of what is made of the specs. Pure."""
+In: specs. Out: the same specs, with digests where a container says something else than what it asks for. What is made
+of two outlines (`train_runtime`) is the outline of what is made of the specs. Pure."""
 
 from __future__ import annotations
 

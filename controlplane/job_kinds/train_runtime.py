@@ -1,9 +1,11 @@
-"""Makes of a TrainJob and the runtime that it names the JobSet that the trainer makes of them, as far as Kueue counts it.
+"""Makes of a TrainJob and the runtime that it names the JobSet that the trainer makes of them, as far as Kueue counts
+it.
 
-In: a TrainJob, the spec of its runtime. Out: a JobSet; pure. What a machine learning policy does to environment variables and
-volumes asks for nothing, and is left out as Kueue leaves it out. Sources: `getChildJobSet` (kubernetes-sigs/kueue
-pkg/controller/jobs/trainjob/trainjob_controller.go, ff69552e); kubeflow/trainer v2 pkg/runtime/core/trainingruntime.go,
-pkg/runtime/framework/plugins/jobset/builder.go, plainml, torch, mpi, coscheduling; k8s.io/apimachinery pkg/util/strategicpatch."""
+In: a TrainJob, the spec of its runtime. Out: a JobSet; pure. What a machine learning policy does to environment
+variables and volumes asks for nothing, and is left out as Kueue leaves it out. Sources: `getChildJobSet`
+(kubernetes-sigs/kueue pkg/controller/jobs/trainjob/trainjob_controller.go, ff69552e); kubeflow/trainer v2
+pkg/runtime/core/trainingruntime.go, pkg/runtime/framework/plugins/jobset/builder.go, plainml, torch, mpi, coscheduling;
+k8s.io/apimachinery pkg/util/strategicpatch."""
 
 from __future__ import annotations
 
@@ -143,7 +145,8 @@ def _upsert(container: Json, variables: Sequence[Json]) -> None:
 
 
 def _patched(there: Json, patch: Mapping[str, Any]) -> Json:
-    """Return an object after a strategic merge patch; what is null in it, or an empty list, is not there for Go's types."""
+    """Return an object after a strategic merge patch; what is null in it, or an empty list, is not there for Go's
+    types."""
     made = dict(there)
     for name, value in patch.items():
         old = made.get(name)
@@ -159,8 +162,8 @@ def _patched(there: Json, patch: Mapping[str, Any]) -> Json:
 
 
 def _listed(there: Sequence[Json], patch: Sequence[Json], key: str) -> list[Json]:
-    """Return a list after a patch: the entries of the patch in its order; each other one before the first of those that it
-    was before.
+    """Return a list after a patch: the entries of the patch in its order; each other one before the first of those that
+    it was before.
     """
     old = {str(one.get(key)): one for one in there}
     order = {name: at for at, name in enumerate(old)}

@@ -165,8 +165,8 @@ _PLACED = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _child(job: Mapping[str, Any]) -> Json:
-    """Return the JobSet of a TrainJob, with the counts of the TrainJob's own status. A simulated cluster has a runtime of nodes
-    and nothing else.
+    """Return the JobSet of a TrainJob, with the counts of the TrainJob's own status. A simulated cluster has a runtime
+    of nodes and nothing else.
     """
     made = child_job_set(job, job[RUNTIME]) if RUNTIME in job else _simulated(job)
     return {**made, "status": {"replicatedJobsStatus": (job.get("status") or {}).get("jobsStatus") or []}}

@@ -1,8 +1,8 @@
-"""Asks an API server who somebody is, and whether he may do something: authentication.k8s.io/v1 and authorization.k8s.io/v1
-(https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access).
+"""Asks an API server who somebody is, and whether he may do something: authentication.k8s.io/v1 and
+authorization.k8s.io/v1 (https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access).
 
-In: a token, or a right. Out: the review to be sent; and of its answer, whether the right is there. Nothing is stored on the
-server."""
+In: a token, or a right. Out: the review to be sent; and of its answer, whether the right is there. Nothing is stored on
+the server."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def token_review(token: str) -> Json:
 
 
 def user_of(answer: Mapping[str, Any]) -> UserInfo | None:
-    """Return whose token an answered TokenReview says that it is, None if it is nobody's. `extra` goes along: authorizers go by it,
-    as by the scopes of a token that may do less than its user."""
+    """Return whose token an answered TokenReview says that it is, None if it is nobody's. `extra` goes along:
+    authorizers go by it, as by the scopes of a token that may do less than its user."""
     status = answer.get("status")
     user = status.get("user") if isinstance(status, dict) and status.get("authenticated") is True else None
     if not isinstance(user, dict) or not user.get("username"):

@@ -1,6 +1,6 @@
 """What a request to an API server asks for, by its method and path, as authorizers see it
-(https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb); and the Status with which
-a request is refused.
+(https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb); and the Status with
+which a request is refused.
 
 In: method and path. Out: attributes, those of a SubjectAccessReview, and statuses."""
 
@@ -17,8 +17,8 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class RequestAttributes(Value):
-    """What is asked for. `resource` is empty where a path is: then `verb` is the method. An empty `namespace` is the whole
-    cluster."""
+    """What is asked for. `resource` is empty where a path is: then `verb` is the method. An empty `namespace` is the
+    whole cluster."""
 
     verb: str
     path: str

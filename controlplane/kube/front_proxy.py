@@ -1,8 +1,8 @@
 """The front proxy of an API server: by what it is known to servers behind it, and whom it says a request comes from
 (https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/#kubernetes-apiserver-client-authentication).
 
-In: the ConfigMap `extension-apiserver-authentication`, and the headers of a request. Out: a `FrontProxy`, and a `UserInfo`.
-Raises `ValueError` for a ConfigMap that cannot be used."""
+In: the ConfigMap `extension-apiserver-authentication`, and the headers of a request. Out: a `FrontProxy`, and a
+`UserInfo`. Raises `ValueError` for a ConfigMap that cannot be used."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class UserInfo(Value):
 
 
 class FrontProxy(Value):
-    """By which authority's certificates (PEM) a front proxy is known, under which common names (none: any), and in which
-    headers it says who asks."""
+    """By which authority's certificates (PEM) a front proxy is known, under which common names (none: any), and in
+    which headers it says who asks."""
 
     authority: str
     names: tuple[str, ...] = ()

@@ -32,8 +32,8 @@ def is_path_part(text: str) -> bool:
 class Kind:
     """A resource as an API server serves it; `group` is empty for the core group.
 
-    `view` names another look at the same objects, which is watched by itself: what one selection shows says nothing of what
-    the other one does."""
+    `view` names another look at the same objects, which is watched by itself: what one selection shows says nothing of
+    what the other one does."""
 
     group: str
     version: str
@@ -90,8 +90,8 @@ class Request:
 
     `uid` and `resource_version` are preconditions: of a delete in its options, of a patch in the body's metadata. A
     create with a `subresource` is a POST to it (`pods/binding`) with the preconditions in the body. `owner_label` is
-    the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it. `grace`: within how
-    many seconds what is deleted stops, None for as it says itself."""
+    the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it.
+    `grace`: within how many seconds what is deleted stops, None for as it says itself."""
 
     verb: Verb
     ref: ObjectRef

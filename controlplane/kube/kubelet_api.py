@@ -1,8 +1,8 @@
 """What an API server asks a kubelet for about a pod, and what is asked of another cluster's API server in its stead.
 
-In: method, path and query of a request to a kubelet. Out: what is meant, and the path of the pod's subresource that says or does
-it. Source: kubernetes 1.36, pkg/kubelet/server (paths; `input`, `output` and `error` of streams) and pkg/apis/core/types
-(`PodExecOptions`, `PodLogOptions`)."""
+In: method, path and query of a request to a kubelet. Out: what is meant, and the path of the pod's subresource that
+says or does it. Source: kubernetes 1.36, pkg/kubelet/server (paths; `input`, `output` and `error` of streams) and
+pkg/apis/core/types (`PodExecOptions`, `PodLogOptions`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _STREAM_OPTIONS = {"input": "stdin", "output": "stdout", "error": "stderr", "tty
 
 
 class KubeletRequest(Value):
-    """What is asked about a pod: a subresource of it, with options. `uid` and `container` are "" where nothing is said of
-    them."""
+    """What is asked about a pod: a subresource of it, with options. `uid` and `container` are "" where nothing is said
+    of them."""
 
     subresource: str
     namespace: str

@@ -1,8 +1,8 @@
 """Names that Kueue gives: labels, annotations, a finalizer, a scheduling gate, a field manager, its group of the API.
 
-Sources: kubernetes-sigs/kueue pkg/controller/constants/constants.go, pkg/constants/constants.go, apis/kueue/v1beta2/constants.go,
-multikueue_types.go, workload_types.go, pkg/controller/jobs/pod/constants/constants.go, ff69552e. What is said of topologies, slices of
-elastic jobs, groups of pods and sets stands with what reads it."""
+Sources: kubernetes-sigs/kueue pkg/controller/constants/constants.go, pkg/constants/constants.go,
+apis/kueue/v1beta2/constants.go, multikueue_types.go, workload_types.go, pkg/controller/jobs/pod/constants/constants.go,
+ff69552e. What is said of topologies, slices of elastic jobs, groups of pods and sets stands with what reads it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ADMISSION_MANAGER = "kueue-admission"
 """The field manager of what admission writes of a Workload's status."""
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""MultiKueue's controller: `managedBy` of jobs, `controllerName` of AdmissionChecks, the field manager of its check's state."""
+"""MultiKueue's controller: `managedBy` of jobs, `controllerName` of AdmissionChecks, the field manager of its check's
+state."""
 PREEMPTION_GATE = "kueue.x-k8s.io/multikueue"
 """The gate of a copy that preempts nobody on its worker before MultiKueue opens it."""
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"

@@ -1,7 +1,7 @@
 """What the LimitRanges of a namespace and a RuntimeClass make of a pod's spec, and what they forbid it.
 
-In: LimitRanges' and RuntimeClasses' specs, and a pod's spec, as an API server shows them. Out: the spec with the defaults
-that its pods get, and where it asks for more or less than is allowed, as Kueue says it (kubernetes-sigs/kueue
+In: LimitRanges' and RuntimeClasses' specs, and a pod's spec, as an API server shows them. Out: the spec with the
+defaults that its pods get, and where it asks for more or less than is allowed, as Kueue says it (kubernetes-sigs/kueue
 pkg/util/limitrange/limitrange.go, pkg/workload/resources.go, v0.17)."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _CONTAINERS = ("initContainers", "containers")
 
 
 class Limits(Value):
-    """What the LimitRanges of a namespace say of one type: the least `most`, the greatest `least`, and the defaults of the
-    first that has one; amounts in billionths, defaults as quantities."""
+    """What the LimitRanges of a namespace say of one type: the least `most`, the greatest `least`, and the defaults of
+    the first that has one; amounts in billionths, defaults as quantities."""
 
     most: Requests = {}
     least: Requests = {}
@@ -31,8 +31,8 @@ class Limits(Value):
 
 
 class PodDefaults(Value):
-    """What pods of a namespace get that they do not say: by LimitRanges of the types Container and Pod, and the overhead of
-    each RuntimeClass by its name."""
+    """What pods of a namespace get that they do not say: by LimitRanges of the types Container and Pod, and the
+    overhead of each RuntimeClass by its name."""
 
     container: Limits | None = None
     pod: Limits | None = None
@@ -47,7 +47,8 @@ NO_DEFAULTS = PodDefaults()
 
 
 def defaults(ranges: Iterable[Spec], overhead: Mapping[str, Quantities]) -> PodDefaults:
-    """Return what the specs of a namespace's LimitRanges say together, in their order. ValueError names what is no quantity."""
+    """Return what the specs of a namespace's LimitRanges say together, in their order. ValueError names what is no
+    quantity."""
     found: dict[str, Limits] = {}
     for spec in ranges:
         for item in spec.get("limits") or ():
@@ -97,7 +98,8 @@ def _filled(owner: Spec, limits: Limits) -> dict[str, Any]:
 
 
 def violations(spec: Spec, said: PodDefaults, where: str) -> tuple[str, ...]:
-    """Return where a pod's spec, with its defaults, asks for more or less than is allowed; `where` is the path of the spec."""
+    """Return where a pod's spec, with its defaults, asks for more or less than is allowed; `where` is the path of the
+    spec."""
     found: list[str] = []
     if said.container is not None:
         for kind in _CONTAINERS:

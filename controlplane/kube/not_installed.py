@@ -1,7 +1,7 @@
 """Says of a path of an API server that it does not know: which kind is not installed there, and what installs it.
 
-In: the path of a request. Out: a sentence, "" for a path that is no kind's. Pure. A kube-apiserver answers such a path with the
-text `404 page not found` and no Status (k8s.io/apiserver, pkg/server/mux)."""
+In: the path of a request. Out: a sentence, "" for a path that is no kind's. Pure. A kube-apiserver answers such a path
+with the text `404 page not found` and no Status (k8s.io/apiserver, pkg/server/mux)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import re
 from controlplane.kube.kueue_names import KUEUE_GROUP
 
 UNKNOWN_PATH = ("404 page not found", "the server could not find the requested resource")
-"""What an API server says of a path that it does not know: the text of its mux, and the message of a Status of client-go."""
+"""What an API server says of a path that it does not know: the text of its mux, and the message of a Status of
+client-go."""
 _PATH = re.compile(r"^/apis/(?P<group>[^/]+)/(?P<version>[^/]+)/(?:namespaces/[^/]+/)?(?P<plural>[^/?]+)")
 _OURS = "candidates.controlplane.dev"
 _DEVICES = "resource.k8s.io"
 _KUBERNETES = re.compile(r"(?!metrics\.)[a-z]+(\.apiserver|\.authorization)?\.k8s\.io")
-"""Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36): those of projects
-beside it have another word before. One without a dot cannot be a CustomResourceDefinition's."""
+"""Groups with a dot that kube-apiserver serves itself (kubernetes/kubernetes pkg/controlplane/instance.go, v1.36):
+those of projects beside it have another word before. One without a dot cannot be a CustomResourceDefinition's."""
 
 
 def not_installed(path: str) -> str:

@@ -2,8 +2,8 @@
 
 In: a group, what was seen of its members, what a scheduler did with one of them, the time. Out: who is held, who waits,
 who is let go or turned back together. Values and functions only; the scheduler's plugin `Gang` asks them at its
-extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group is on one cluster, so
-one process knows all of its members.
+extension points and keeps the `GangProgress` of each group, and so may any other scheduler. A group is on one cluster,
+so one process knows all of its members.
 
 The rules follow the gang plugin of Volcano (volcano-sh/volcano pkg/scheduler/plugins/gang/gang.go, ed72c7c81), the
 coscheduling plugin (kubernetes-sigs/scheduler-plugins pkg/coscheduling) and KEP-4671 (kubernetes/enhancements
@@ -179,8 +179,8 @@ def hold(group: GroupSpec | None, gang: GangProgress, now: datetime) -> GangHold
 
 
 def rank(group: GroupSpec, pod_created: datetime, pod_name: str, *, follows: bool = False) -> Rank:
-    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside; last those
-    that `follow` other pods to their nodes, which may be pods of the group.
+    """Return the sort key of a member: groups one after the other, by priority, age and name, then the pods inside;
+    last those that `follow` other pods to their nodes, which may be pods of the group.
 
     Ordered by pods, two gangs would interleave, and each hold half (kubernetes-sigs/scheduler-plugins issue 114).
     """

@@ -1,8 +1,8 @@
 """Reads and rewrites pod templates as Go's types do, and tells what of them Kueue compares and restores.
 
 In: a pod template as JSON. Out: the template as Kueue stores it in a Workload's pod set (kubernetes-sigs/kueue
-pkg/controller/jobframework/utils.go, `SanitizePodSets`, and k8s.io/api core/v1 types.go, whose JSON leaves out what is empty),
-and digests of parts of it. Pure."""
+pkg/controller/jobframework/utils.go, `SanitizePodSets`, and k8s.io/api core/v1 types.go, whose JSON leaves out what is
+empty), and digests of parts of it. Pure."""
 
 from __future__ import annotations
 

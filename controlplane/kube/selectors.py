@@ -1,8 +1,8 @@
 """Label selectors and node selector terms, parsed once and asked often.
 
-In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts, or a selector as text. Out: hashable values with `matches`. A selector
-that the API would refuse raises `InvalidSelector`, which names the field; a node selector term that does not parse
-matches nothing, and the others are still asked (kubernetes/kubernetes
+In: `labelSelector`, `nodeSelector` and `nodeSelectorTerms` as dicts, or a selector as text. Out: hashable values with
+`matches`. A selector that the API would refuse raises `InvalidSelector`, which names the field; a node selector term
+that does not parse matches nothing, and the others are still asked (kubernetes/kubernetes
 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go, v1.36)."""
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ def node_terms(listed: Iterable[Mapping[str, Any]], field: str = "nodeSelectorTe
 def preferred_terms(
     listed: Iterable[dict[str, Any]], field: str = "preferredDuringSchedulingIgnoredDuringExecution"
 ) -> tuple[tuple[int, NodeTerm], ...]:
-    """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing; `Misfit` for a weight
-    that is no integer."""
+    """Return preferred scheduling terms with their weights, without those that say nothing or weigh nothing; `Misfit`
+    for a weight that is no integer."""
     weighed = (
         (number_of(term, "weight", f"{field}[{at}]"), term.get("preference") or {}, f"{field}[{at}].preference")
         for at, term in enumerate(listed)

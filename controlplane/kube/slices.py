@@ -1,4 +1,5 @@
-"""Names of what Kueue says of the slices of an elastic job: annotations, the pods' gate, the reason with which an old slice ends.
+"""Names of what Kueue says of the slices of an elastic job: annotations, the pods' gate, the reason with which an old
+slice ends.
 
 Source: kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, apis/kueue/v1beta2/workload_types.go, ff69552e."""
 
@@ -25,8 +26,8 @@ def is_elastic(obj: Mapping[str, Any]) -> bool:
 
 
 def replacement_for(obj: Mapping[str, Any]) -> str:
-    """Return the namespace and name of the Workload that a slice is to take the place of, "" if it is of another namespace or none
-    is named: as with Kueue, no slice replaces one elsewhere."""
+    """Return the namespace and name of the Workload that a slice is to take the place of, "" if it is of another
+    namespace or none is named: as with Kueue, no slice replaces one elsewhere."""
     named = str(section(meta(obj), "annotations", "metadata").get(REPLACEMENT_FOR) or "")
     namespace, found, name = named.partition("/")
     return named if found and name and namespace == meta(obj).get("namespace") else ""

@@ -1,7 +1,8 @@
-"""Reads what topology-aware scheduling says on pods and in admissions: which pods are placed by it, and into which domains.
+"""Reads what topology-aware scheduling says on pods and in admissions: which pods are placed by it, and into which
+domains.
 
-In: annotations, a `topologyAssignment` as the API has it (kueue.x-k8s.io/v1beta2). Out: domains with their numbers of pods,
-in order; `Misfit` names a field that does not fit. Pure. Sources: kubernetes-sigs/kueue pkg/util/tas/tas.go,
+In: annotations, a `topologyAssignment` as the API has it (kueue.x-k8s.io/v1beta2). Out: domains with their numbers of
+pods, in order; `Misfit` names a field that does not fit. Pure. Sources: kubernetes-sigs/kueue pkg/util/tas/tas.go,
 tas_assignment.go, apis/kueue/v1beta2/topology_types.go, ff69552e."""
 
 from __future__ import annotations

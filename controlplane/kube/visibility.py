@@ -1,5 +1,5 @@
-"""Kueue's visibility API (visibility.kueue.x-k8s.io): its documents of discovery, and what a request for pending workloads
-names.
+"""Kueue's visibility API (visibility.kueue.x-k8s.io): its documents of discovery, and what a request for pending
+workloads names.
 
 In: a path's attributes, a query. Out: JSON as kube clients read it. Both versions are alike but for their names."""
 

@@ -29,6 +29,7 @@ class WatchSpec:
 
 _UNENDED = "status.phase!=Succeeded,status.phase!=Failed"
 UNENDED_PODS = WatchSpec(PODS_OF_TOPOLOGIES, field_selector=_UNENDED)
-"""The pods that topology-aware scheduling counts and places. One that ends is shown as gone, which is what counts of it."""
+"""The pods that topology-aware scheduling counts and places. One that ends is shown as gone, which is what counts of
+it."""
 PODS_OF_JOBS = WatchSpec(PODS_OF_SLICES, POD_SET_LABEL, field_selector=_UNENDED)
 """The pods that say of which pod set they are, for those of elastic jobs among them."""

@@ -2,7 +2,8 @@
 
 Sources: kubernetes/kubernetes staging/src/k8s.io/api/core/v1/well_known_labels.go, types.go,
 staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go, pkg/volume/util/finalizer.go,
-pkg/controller/deployment/util/deployment_util.go, pkg/apis/core/validation/events.go, pkg/registry/core/pod/strategy.go, v1.36."""
+pkg/controller/deployment/util/deployment_util.go, pkg/apis/core/validation/events.go,
+pkg/registry/core/pod/strategy.go, v1.36."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def is_of_group(metadata: Json) -> bool:
 
 
 def is_of_single_pod(metadata: Json) -> bool:
-    """Whether a Workload is that of one pod, and gone once that is: in a group of one pod others may take its place. `Misfit` names a
-    field that does not fit."""
+    """Whether a Workload is that of one pod, and gone once that is: in a group of one pod others may take its place.
+    `Misfit` names a field that does not fit."""
     owners = items(metadata, "ownerReferences", "metadata")
     if len(owners) != 1 or is_of_group(metadata):
         return False

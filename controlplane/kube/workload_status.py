@@ -2,8 +2,8 @@
 
 In: the status as it was seen, and a change of it. Out: the body of a server-side apply. Pure. Kueue's core applies the
 admission with all that belongs to it as field manager `kueue-admission`, and takes a field away by leaving it out
-(`PatchAdmissionStatus` in kubernetes-sigs/kueue pkg/workload/patching/patching.go, ff69552e); what else is in a status has
-managers of its own."""
+(`PatchAdmissionStatus` in kubernetes-sigs/kueue pkg/workload/patching/patching.go, ff69552e); what else is in a status
+has managers of its own."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ADMISSION_CONDITIONS = (
 )
 EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"
 RAN_TOO_LONG = f"DeactivatedDueTo{EXECUTION_TIME_EXCEEDED}"
-"""Why a Workload is evicted that was deactivated for its maximum execution time. The time that it had counts for nothing then, also
-what is added when its quota is taken: Kueue adds that, so that who is activated again is deactivated at once (KEP-3125 has it begin
-at 0)."""
+"""Why a Workload is evicted that was deactivated for its maximum execution time. The time that it had counts for
+nothing then, also what is added when its quota is taken: Kueue adds that, so that who is activated again is deactivated
+at once (KEP-3125 has it begin at 0)."""
 _OF_OTHERS = frozenset({"reclaimablePods"})
 
 

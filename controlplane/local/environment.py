@@ -42,8 +42,8 @@ class LocalEnvironment:
     `SchemaError`.
 
     `database_url` is the user's own database, "" for an embedded one in the folder; `role` is what the service becomes
-    in it. `shown_url` is for people's psql: the password is in it if it is ours, and masked if it is theirs. `kueue`: Kueue's
-    manager acts on the management cluster, as long as the service does not decide on quota itself."""
+    in it. `shown_url` is for people's psql: the password is in it if it is ours, and masked if it is theirs. `kueue`:
+    Kueue's manager acts on the management cluster, as long as the service does not decide on quota itself."""
 
     def __init__(
         self,

@@ -44,10 +44,9 @@ class InUse(LocalError):  # noqa: N818
 class LocalFleet(Value):
     """How large a local fleet is: the number of workers and the CPUs that each lets Kueue give away.
 
-    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then, and so are the last ports of
-    the metrics and the pages. `cluster_ports`
-    is the management cluster's, and the workers have the next ones; `address` is where the clusters' API servers
-    listen."""
+    Ports are those that were asked for, 0 for any free one; `last_database_port` is tried first then, and so are the
+    last ports of the metrics and the pages. `cluster_ports` is the management cluster's, and the workers have the next
+    ones; `address` is where the clusters' API servers listen."""
 
     workers: int = 3
     cpu: str = "4"

@@ -1,7 +1,8 @@
 """Plays outages in a local fleet that another process runs: a file in its folder names the clusters that are cut off.
 
-In: the folder, and names of clusters, of whoever asks; the clusters, of whoever runs them. Out: connections to those clusters are
-reset, open ones too, until their names are taken out again. What runs in them runs on, as behind a network that broke."""
+In: the folder, and names of clusters, of whoever asks; the clusters, of whoever runs them. Out: connections to those
+clusters are reset, open ones too, until their names are taken out again. What runs in them runs on, as behind a network
+that broke."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 In: requests from the recorder and from the deciders, each with a future. Out: one call of `controlplane.append_batch` a
 batch, and each future's own answer. One task and not many, because the head row's lock lets only one append in at a
 time anyway, and because its order is the order in which the callers asked. Events are encoded when they are submitted.
-While the database is at work on a batch, the next one is judged on top of it and made ready (`controlplane.log.draft`). If it
-is full it is sent at once (`controlplane.log.early_batch`), else as soon as the one before is known to be in, and then the
-callers of that one are told. If that one is not committed, what was judged on top of it is judged anew.
+While the database is at work on a batch, the next one is judged on top of it and made ready (`controlplane.log.draft`).
+If it is full it is sent at once (`controlplane.log.early_batch`), else as soon as the one before is known to be in, and
+then the callers of that one are told. If that one is not committed, what was judged on top of it is judged anew.
 
 Whatever the database says that is not about the content of a batch, the batch waits here and is tried again under the
 same id until it is known to be in; callers wait with it, which is the back-pressure that stops the watches."""
@@ -54,8 +54,8 @@ SELECT log_position, versions, marks FROM controlplane.known_to_log(%b::text, %b
 LINGER = 0.002
 """Seconds for which a few observations wait for others: what one write brings about is seen by several watches."""
 PATIENCE = 0.25
-"""Seconds for which observations from which nothing follows wait for others, all in all. Whoever recorded them waits too,
-and reads on afterwards."""
+"""Seconds for which observations from which nothing follows wait for others, all in all. Whoever recorded them waits
+too, and reads on afterwards."""
 _FEW = 8
 
 
@@ -69,12 +69,12 @@ class AppendStats(msgspec.Struct):
 
 
 class Appender:
-    """The one writer of a log. `max_batch` bounds the events of a commit, `linger` and `patience` are in seconds; `on_batch(types of
-    the new events, seconds)` is called after each commit, `on_committed(events, heard)` with what was new in it
-    and what `heard()` had said before it was sent, `on_moved()` when somebody else has appended, `on_state(ok,
-    detail)` when the database goes away and comes back. `follow_ups(events)`, with the places that events would get, says
-    what is appended with them; `trace_of(event)` is asked once for the trace of each. `known` is the last batch that is known
-    to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
+    """The one writer of a log. `max_batch` bounds the events of a commit, `linger` and `patience` are in seconds;
+    `on_batch(types of the new events, seconds)` is called after each commit, `on_committed(events, heard)` with what
+    was new in it and what `heard()` had said before it was sent, `on_moved()` when somebody else has appended,
+    `on_state(ok, detail)` when the database goes away and comes back. `follow_ups(events)`, with the places that events
+    would get, says what is appended with them; `trace_of(event)` is asked once for the trace of each. `known` is the
+    last batch that is known to be in the log: each append says it, and a log that lacks it refuses (`LogReplaced`)."""
 
     def __init__(
         self,
@@ -188,8 +188,8 @@ class Appender:
         draft.add(self._queue.popleft())
 
     def _prepare(self, draft: Draft) -> None:
-        """Make ready what waits, unless the draft is over by now, and send it if it is full: the database lets it in after the batch
-        in flight, if that is committed."""
+        """Make ready what waits, unless the draft is over by now, and send it if it is full: the database lets it in
+        after the batch in flight, if that is committed."""
         if draft is not self._draft or self._early.on_its_way:
             return
         full = draft.take(self._queue, self._max)
@@ -269,8 +269,8 @@ class Appender:
             self._settle(draft.group, batch.new)
 
     async def _written(self, draft: Draft, *, alone: bool) -> tuple[datetime | None, int]:
-        """Return when the batch of a draft was committed, and what had been heard before it was sent. It is judged anew for as
-        long as somebody else appends. None: nothing of it is new."""
+        """Return when the batch of a draft was committed, and what had been heard before it was sent. It is judged anew
+        for as long as somebody else appends. None: nothing of it is new."""
         until = asyncio.get_running_loop().time() + self.patience
         if not self._early.on_its_way:
             self._catch_up(draft)
@@ -296,8 +296,8 @@ class Appender:
             draft.judge()
 
     async def _complete(self, draft: Draft, until: float, *, alone: bool) -> None:
-        """Ask what has to be known of a draft, and add what follows from it; while nothing does, others may join it until a time
-        of the event loop."""
+        """Ask what has to be known of a draft, and add what follows from it; while nothing does, others may join it
+        until a time of the event loop."""
         while True:
             await self._learn(draft)
             batch = draft.batch
@@ -321,8 +321,8 @@ class Appender:
                 draft.judge()
 
     async def _flown(self, batch: Batch, *, prepare: bool) -> tuple[str, datetime]:
-        """Send a batch, unless it is on its way, and return what the database said. What is asked for meanwhile is judged on top of
-        it, once it is on its way, and put back if it is not committed."""
+        """Send a batch, unless it is on its way, and return what the database said. What is asked for meanwhile is
+        judged on top of it, once it is on its way, and put back if it is not committed."""
         early = self._early.landing()
         if prepare:
             self._draft = Draft(self._cache, batch)
@@ -340,8 +340,8 @@ class Appender:
         return said, at
 
     def _follow(self, batch: Batch) -> bool:
-        """Add to a small batch what follows from it; return whether it is known that nothing does. In a large one a commit
-        costs each event little as it is."""
+        """Add to a small batch what follows from it; return whether it is known that nothing does. In a large one a
+        commit costs each event little as it is."""
         if len(batch) > FOLLOWED:
             return False
         found, requests = self._follow_ups(batch.committed(datetime.now(UTC))), list[EncodedRequest]()

@@ -1,5 +1,5 @@
-"""PostgreSQL's binary form of arrays, made in one pass over a column: psycopg's own dumper asks each value what it is, and
-costs more than everything else that an append does in this process.
+"""PostgreSQL's binary form of arrays, made in one pass over a column: psycopg's own dumper asks each value what it is,
+and costs more than everything else that an append does in this process.
 
 In: the values of a column, all of one type. Out: bytes that psycopg sends as they are
 (https://www.postgresql.org/docs/15/arrays.html; array_recv in postgres src/backend/utils/adt/arrayfuncs.c, 15)."""

@@ -1,8 +1,9 @@
 """The requests that are committed together: which of their events are new, and where in the log they come to be.
 
-In: requests whose events are encoded, one after the other, and what the writer knows of the log. Out: what becomes of each
-request, as if one came after the other; columns in PostgreSQL's binary form; and once they are committed, the events as a
-reader would get them. A batch may be judged on another one that is not committed yet: what it says holds if that one is."""
+In: requests whose events are encoded, one after the other, and what the writer knows of the log. Out: what becomes of
+each request, as if one came after the other; columns in PostgreSQL's binary form; and once they are committed, the
+events as a reader would get them. A batch may be judged on another one that is not committed yet: what it says holds if
+that one is."""
 
 from __future__ import annotations
 
@@ -96,11 +97,11 @@ _FEW = 32
 
 
 class Batch:
-    """Requests, judged. `new` has for each the number of its events that are new, None if it is refused since a stream has
-    moved on; `followed` is the number of those that followed from them; `after` is the position after which they come.
-    `streams` and `sources` are those of which the writer knows nothing, and which are taken for new: the log has not had
-    them either, or they were not written for long. `ahead`: a request expects more of a stream than the writer knows, so somebody
-    else has appended, and was read. `below`: the batch in flight that comes before this one."""
+    """Requests, judged. `new` has for each the number of its events that are new, None if it is refused since a stream
+    has moved on; `followed` is the number of those that followed from them; `after` is the position after which they
+    come. `streams` and `sources` are those of which the writer knows nothing, and which are taken for new: the log has
+    not had them either, or they were not written for long. `ahead`: a request expects more of a stream than the writer
+    knows, so somebody else has appended, and was read. `below`: the batch in flight that comes before this one."""
 
     def __init__(self, cache: WriterCache, below: Batch | None = None) -> None:
         self.id = uuid.uuid4()
@@ -128,8 +129,8 @@ class Batch:
         self.new.append(self._judged(request))
 
     def follow(self, requests: Iterable[EncodedRequest]) -> None:
-        """Add requests that follow from the events that are new; one that is refused, or that rests on a stream of which
-        the writer knows nothing, is left out."""
+        """Add requests that follow from the events that are new; one that is refused, or that rests on a stream of
+        which the writer knows nothing, is left out."""
         for request in requests:
             streams = [*request.expected, *(event.stream for event in request.events)]
             if all(stream in self._newest or self.knows(stream) is not None for stream in streams):
@@ -192,8 +193,8 @@ class Batch:
         return known or 0
 
     def has_to_ask(self) -> bool:
-        """Whether the database has to be asked for what the writer does not know before this is sent: it is not likely to be new,
-        or nothing is sent that the database would judge."""
+        """Whether the database has to be asked for what the writer does not know before this is sent: it is not likely
+        to be new, or nothing is sent that the database would judge."""
         few = len(self.streams) + len(self.sources) <= _FEW or self._cache.meets_new
         return not few or self._rests_on_unknown or (self.empty and self._expects_unknown)
 
@@ -217,8 +218,8 @@ class Batch:
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """What the statement takes after the batch's id; made once. Raises `TypeError` or `ValueError` for what no log can
-        hold."""
+        """What the statement takes after the batch's id; made once. Raises `TypeError` or `ValueError` for what no log
+        can hold."""
         if self._arrays is None:
             events = self._events
             self._arrays = (

@@ -1,9 +1,9 @@
-"""The hashes that chain the batches of a log, as the database makes them (`controlplane.event_hash`, `batch_hash`): whoever
-has the rows, from a file or from the database, makes them without it.
+"""The hashes that chain the batches of a log, as the database makes them (`controlplane.event_hash`, `batch_hash`):
+whoever has the rows, from a file or from the database, makes them without it.
 
-In: the columns of an event, or what a batch is and the hashes of its rows. Out: SHA-256, 32 bytes. What is hashed is a row
-in PostgreSQL's binary form (record_send in postgres src/backend/utils/adt/rowtypes.c, 15): the number of columns, and of
-each its type, its length, -1 for null, and its bytes. Pure."""
+In: the columns of an event, or what a batch is and the hashes of its rows. Out: SHA-256, 32 bytes. What is hashed is a
+row in PostgreSQL's binary form (record_send in postgres src/backend/utils/adt/rowtypes.c, 15): the number of columns,
+and of each its type, its length, -1 for null, and its bytes. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Column = tuple[int, bytes | None]
 
 
 class EventRow(NamedTuple):
-    """The columns of an event, in the order in which they are hashed; `data` is the text of the JSON as it is stored."""
+    """The columns of an event, in the order in which they are hashed; `data` is the text of the JSON as it is
+    stored."""
 
     position: int
     stream: str
@@ -75,8 +76,8 @@ def event_hash(row: EventRow) -> bytes:
 
 
 def batch_hash(before: bytes | None, row: BatchRow, rows: Iterable[bytes]) -> bytes:
-    """Return the hash of a batch: `before` is that of the batch before it, None for the first of a chain; `rows` are the
-    hashes of its events, in order."""
+    """Return the hash of a batch: `before` is that of the batch before it, None for the first of a chain; `rows` are
+    the hashes of its events, in order."""
     return _hashed(
         (
             (_BYTEA, before),

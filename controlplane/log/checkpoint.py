@@ -1,7 +1,7 @@
 """Says where the chain of a log stood, to be kept where nobody can change it who can change the log.
 
-In: the head of a log, and a key. Out: a checkpoint, as one line of JSON, and whether one that was kept is of that key. Who
-owns the database can make all hashes anew; a checkpoint that was written down before then has another one.
+In: the head of a log, and a key. Out: a checkpoint, as one line of JSON, and whether one that was kept is of that key.
+Who owns the database can make all hashes anew; a checkpoint that was written down before then has another one.
 
 The signature is an HMAC-SHA256: the standard library has no asymmetric one. Whoever may check it has the key, and could
 have made it: keep the key from those who own the database."""
@@ -29,8 +29,8 @@ class CheckpointError(Exception):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The hash of the batch that ends at a position. The chain begins at `chained_from`; `sealed` is the hash of the last
-    batch before that, if the part before was sealed."""
+    """The hash of the batch that ends at a position. The chain begins at `chained_from`; `sealed` is the hash of the
+    last batch before that, if the part before was sealed."""
 
     format: str = FORMAT
     version: int = VERSION

@@ -1,8 +1,9 @@
 """Distributes the tables of the log over the nodes of a Citus cluster, by log.
 
-In: the URL of a coordinator whose database has the newest schema. Out: every table that says of which log a row is lies on the
-node of that log, all rows of one log on one node; bodies are on every node. Statements that Citus refuses are changed where
-they stand in functions: their names, arguments and answers stay. Plain PostgreSQL never runs any of this."""
+In: the URL of a coordinator whose database has the newest schema. Out: every table that says of which log a row is lies
+on the node of that log, all rows of one log on one node; bodies are on every node. Statements that Citus refuses are
+changed where they stand in functions: their names, arguments and answers stay. Plain PostgreSQL never runs any of
+this."""
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ _DISTRIBUTED: LiteralString = "SELECT logicalrelid::text FROM pg_dist_partition"
 
 
 def distribute(url: str, shards: int = SHARDS) -> list[str]:
-    """Distribute what is not distributed yet, and change the functions; return the tables that were. May be repeated, and is to
-    be after each migration. `shards` is into how many parts logs are sorted by the hash of their name.
+    """Distribute what is not distributed yet, and change the functions; return the tables that were. May be repeated,
+    and is to be after each migration. `shards` is into how many parts logs are sorted by the hash of their name.
 
     Raises `SchemaError` if the database is no coordinator, or has another schema."""
     with psycopg.connect(libpq_url(url)) as connection:

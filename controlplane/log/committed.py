@@ -1,8 +1,8 @@
 """What this process has committed and not read yet: the leader folds it from here, not from the database.
 
-In: rows as they went in, with the places that the database gave them. Out: what a reader would have got. Only what comes
-without a gap after what was read is handed out; whatever somebody else appended in between is read from the database,
-with ours."""
+In: rows as they went in, with the places that the database gave them. Out: what a reader would have got. Only what
+comes without a gap after what was read is handed out; whatever somebody else appended in between is read from the
+database, with ours."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class EventPage(NamedTuple):
 
 
 class CommittedBatch(Sequence[CommittedEvent]):
-    """The events of a commit, in order. Each is made when it is asked for: most commits of a writer that does not read are not."""
+    """The events of a commit, in order. Each is made when it is asked for: most commits of a writer that does not read
+    are not."""
 
     __slots__ = ("_after", "_at", "_batch", "_events", "_versions")
 
@@ -157,8 +158,8 @@ class CommittedEvents:
 
 
 def recorded(rows: Iterable[Sequence[Any]], codec: Codec) -> list[Recorded]:
-    """Return events that were read, whose columns come first in each row: position, stream, version, type, schema, data, cluster, cause,
-    trace, and when it was observed and recorded."""
+    """Return events that were read, whose columns come first in each row: position, stream, version, type, schema,
+    data, cluster, cause, trace, and when it was observed and recorded."""
     decode = codec.decode
     return [
         Recorded(

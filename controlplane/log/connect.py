@@ -146,8 +146,8 @@ class Database(msgspec.Struct, frozen=True):
             timeline.keep(connection, primary)
 
     async def survey(self) -> None:
-        """Look at each server that the URL names, if it names several, so that the newest primary among them is known. One
-        that does not answer is left out."""
+        """Look at each server that the URL names, if it names several, so that the newest primary among them is known.
+        One that does not answer is left out."""
         members = timeline.members(libpq_url(self.url), target_session_attrs="any")
         for member in members if len(members) > 1 else ():
             with contextlib.suppress(psycopg.Error):

@@ -1,8 +1,8 @@
-"""The requests that are to be committed next, judged as they come: on what the writer knows of the log and, while a batch is
-in flight, on that batch. So the database and this process work at the same time.
+"""The requests that are to be committed next, judged as they come: on what the writer knows of the log and, while a
+batch is in flight, on that batch. So the database and this process work at the same time.
 
-In: requests that wait, with their futures. Out: a batch that is ready to be sent. What is judged on a batch in flight is
-worth nothing unless that batch is committed: whoever holds the draft then drops it and judges its requests anew."""
+In: requests that wait, with their futures. Out: a batch that is ready to be sent. What is judged on a batch in flight
+is worth nothing unless that batch is committed: whoever holds the draft then drops it and judges its requests anew."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WaitingRequest(msgspec.Struct, eq=False):
 
 
 class Draft:
-    """See the module. `below` is the batch in flight, None if there is none; `size` is the number of events that were asked
-    for, and `decides` whether a request among them expects a version."""
+    """See the module. `below` is the batch in flight, None if there is none; `size` is the number of events that were
+    asked for, and `decides` whether a request among them expects a version."""
 
     def __init__(self, cache: WriterCache, below: Batch | None = None) -> None:
         self.group: list[WaitingRequest] = []
@@ -43,8 +43,8 @@ class Draft:
         self.batch.add(waiting.request)
 
     def take(self, queue: deque[WaitingRequest], most: int) -> bool:
-        """Take requests of a queue until there are `most` events; return whether there are as many by that. On a batch in flight
-        the arrays are made then."""
+        """Take requests of a queue until there are `most` events; return whether there are as many by that. On a batch
+        in flight the arrays are made then."""
         if self.size >= most:
             return False
         while queue and self.size < most:
@@ -57,8 +57,8 @@ class Draft:
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether it can be sent before the batch in flight is committed: it is ready, nothing has to be asked, and nothing of it
-        was taken back."""
+        """Whether it can be sent before the batch in flight is committed: it is ready, nothing has to be asked, and
+        nothing of it was taken back."""
         batch = self.batch
         ready = batch.is_ready and not (batch.empty or batch.ahead or batch.has_to_ask())
         return ready and not any(waiting.future.done() for waiting in self.group)

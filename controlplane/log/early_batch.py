@@ -1,9 +1,10 @@
 """A full batch that is sent while the one before it is in flight, so that the database goes on at once.
 
-In: a batch that was judged on the one in flight. Out: what the database said to it, if it took it. It goes by a connection of
-its own, and waits there for the lock of the log's head. It says after which batch and which position it comes, so that it is
-committed after that batch or never. So it is tried once, and nothing but its commit counts: if it came before the other one,
-or its answer was lost, whoever appends sends it again under the same id, once the other one is known to be in."""
+In: a batch that was judged on the one in flight. Out: what the database said to it, if it took it. It goes by a
+connection of its own, and waits there for the lock of the log's head. It says after which batch and which position it
+comes, so that it is committed after that batch or never. So it is tried once, and nothing but its commit counts: if it
+came before the other one, or its answer was lost, whoever appends sends it again under the same id, once the other one
+is known to be in."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ Answer = tuple[str, datetime]
 
 
 class EarlyBatch:
-    """See the module; one at a time. `send(batch)` is one try. `heard` is what had been heard of other appends before it was sent,
-    `since` when that was, in seconds of the machine's clock."""
+    """See the module; one at a time. `send(batch)` is one try. `heard` is what had been heard of other appends before
+    it was sent, `since` when that was, in seconds of the machine's clock."""
 
     def __init__(self, send: Callable[[Batch], Coroutine[Any, Any, Answer]]) -> None:
         self.heard, self.since = 0, 0.0

@@ -22,8 +22,8 @@ class Ended(NamedTuple):
 
 
 class NeededStreams(NamedTuple):
-    """What a log has up to a position without the streams that are over: of those whose first word is one of `kinds` only
-    `streams` are left, and all others."""
+    """What a log has up to a position without the streams that are over: of those whose first word is one of `kinds`
+    only `streams` are left, and all others."""
 
     kinds: Collection[str]
     streams: Collection[str]

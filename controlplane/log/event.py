@@ -36,8 +36,8 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 Kept = dict[str, str | int]
-"""By the field of an event that names a body: the hash of what is stored of it, if that is not the body as it was seen; or the size of one
-that is too large to be stored."""
+"""By the field of an event that names a body: the hash of what is stored of it, if that is not the body as it was seen;
+or the size of one that is too large to be stored."""
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -153,8 +153,8 @@ class LogReplaced(Fenced):
 
 
 class LogArchived(Fenced):
-    """While the log was read, events that were read, or were to be read next, left it for an archive, or came back. What was
-    folded of it is a part of some streams: whoever reads begins again."""
+    """While the log was read, events that were read, or were to be read next, left it for an archive, or came back.
+    What was folded of it is a part of some streams: whoever reads begins again."""
 
 
 class VersionConflict(LogError):  # noqa: N818

@@ -1,7 +1,8 @@
-"""One connection to the database of the log, for whoever has to have an answer: what is asked is asked again until there is one.
+"""One connection to the database of the log, for whoever has to have an answer: what is asked is asked again until
+there is one.
 
-In: statements of one row. Out: that row, however long the database is away; the fence's refusal; or what is wrong with the
-content of the statement. Whatever else the database says, it says of itself."""
+In: statements of one row. Out: that row, however long the database is away; the fence's refusal; or what is wrong with
+the content of the statement. Whatever else the database says, it says of itself."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ AGAIN = 0.05
 
 
 class InsistentLine:
-    """See the module. `held()` tells whether the caller has taken the log; `on_state(ok, detail)` is called after each try."""
+    """See the module. `held()` tells whether the caller has taken the log; `on_state(ok, detail)` is called after each
+    try."""
 
     def __init__(
         self, database: Database, *, held: Callable[[], bool], on_state: Callable[[bool, str], None] | None
@@ -74,7 +76,8 @@ class InsistentLine:
 
 
 def fenced(error: psycopg.Error, *, held: bool = True) -> Fenced | None:
-    """Return what a refusal by the fence of `controlplane.append_batch` or `renew_epoch` means; None for any other error.
+    """Return what a refusal by the fence of `controlplane.append_batch` or `renew_epoch` means; None for any other
+    error.
 
     `held`: the caller had taken the log, so that it cannot be missing.
     """

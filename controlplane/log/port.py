@@ -42,7 +42,8 @@ class Log(Protocol):
         """Return the last position and the current epoch."""
 
     async def identity(self) -> str:
-        """Return which log it is, of all that there are; "" while nobody has opened it, and of one that is kept nowhere."""
+        """Return which log it is, of all that there are; "" while nobody has opened it, and of one that is kept
+        nowhere."""
 
     async def take_epoch(self, holder: str) -> LogHead:
         """Bump the epoch: from now on only the caller may append. Returns the head at that moment, to be read up to

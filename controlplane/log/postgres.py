@@ -33,8 +33,8 @@ _log = structlog.get_logger(__name__)
 _LISTEN_AGAIN = 30.0
 
 # The last row says which batch it came with: by that the next look tells whether the log is still the one that was
-# read. Positions have no holes, so which row is the last is known before the page is: but for those that are in archives
-# alone.
+# read. Positions have no holes, so which row is the last is known before the page is: but for those that are in
+# archives alone.
 _READ = """
 SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
        e.observed_at, e.recorded_at, CASE WHEN e.position = page.last THEN (
@@ -77,8 +77,8 @@ class _LeadRow(NamedTuple):
     archived_to: int = 0
 
 
-# Each of these is a statement of its own. Where the log is on another node (Citus), one statement cannot call a function that
-# writes to it and read it too.
+# Each of these is a statement of its own. Where the log is on another node (Citus), one statement cannot call a
+# function that writes to it and read it too.
 _RENEW = "SELECT controlplane.renew_epoch(%(log)s, %(epoch)s, %(nonce)s, %(resign)s)"
 # Who resigned was "-infinity" since.
 _LAST_HEARTBEAT = "SELECT renewed_at FROM controlplane.log_head WHERE log = %s AND isfinite(renewed_at)"
@@ -86,8 +86,8 @@ _LEAD = "SELECT log_position, log_epoch FROM controlplane.take_epoch(%s, %s, %s,
 
 
 class PostgresLog:
-    """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back; for `linger` seconds
-    a few observations wait for others."""
+    """One log of one database. `on_state(ok, detail)` hears when the database goes away and comes back; for `linger`
+    seconds a few observations wait for others."""
 
     def __init__(
         self,
@@ -153,8 +153,8 @@ class PostgresLog:
         return LogHead(look.position, look.epoch)
 
     async def identity(self) -> str:
-        """Return the log's name, its identity, and that of the database server, since a copy of a database has the same log;
-        "" while nobody has opened it.
+        """Return the log's name, its identity, and that of the database server, since a copy of a database has the same
+        log; "" while nobody has opened it.
         """
         look = await self._look()
         return f"{self.name}/{look.id}{self._heart.server}" if look.id is not None else ""
@@ -232,10 +232,12 @@ class PostgresLog:
         return look
 
     def _compare_archived(self, archived_to: int, read_to: int) -> None:
-        """Raise `LogArchived` if events left the log, or came back, among which `read_to` is: others were read before."""
+        """Raise `LogArchived` if events left the log, or came back, among which `read_to` is: others were read
+        before."""
         if self._archived_to != archived_to and 0 < read_to < max(archived_to, self._archived_to or 0):
             raise LogArchived(
-                f"the events of log {self.name} up to position {archived_to} are in archives, and {read_to} had been read"
+                f"the events of log {self.name} up to position {archived_to} are in archives, and {read_to} had been "
+                "read"
             )
         self._archived_to = archived_to
 
@@ -344,7 +346,8 @@ class PostgresLog:
         self._rung.set()
 
     def _let_go(self) -> None:
-        """Take note that somebody else may hold the log: the end of it is not known any more, and has to be heard of."""
+        """Take note that somebody else may hold the log: the end of it is not known any more, and has to be heard
+        of."""
         if self._holds:
             self._holds, self._ended, self._seen_end = False, None, None
             self._ring()

@@ -1,7 +1,7 @@
 """Keeps read models beside the log: what the slow views say of Workloads that are over.
 
-In: how much of the log to look through. Out: up to where it was. What is kept follows from the events, and is shown only as
-long as it does: see migration 0015."""
+In: how much of the log to look through. Out: up to where it was. What is kept follows from the events, and is shown
+only as long as it does: see migration 0015."""
 
 from __future__ import annotations
 

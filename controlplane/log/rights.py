@@ -1,8 +1,8 @@
-"""The rights of the roles of the schema, granted anew: a dump that was restored without them, or somebody who revoked one, would
-otherwise leave a service that cannot append, and functions that everybody may call.
+"""The rights of the roles of the schema, granted anew: a dump that was restored without them, or somebody who revoked
+one, would otherwise leave a service that cannot append, and functions that everybody may call.
 
-In: nothing. Out: statements that the schema's owner runs at its newest version, as often as he likes. They end at what the
-migrations grant, no more and no less."""
+In: nothing. Out: statements that the schema's owner runs at its newest version, as often as he likes. They end at what
+the migrations grant, no more and no less."""
 
 from __future__ import annotations
 

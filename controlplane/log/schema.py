@@ -74,8 +74,8 @@ def revisions() -> list[str]:
 
 
 def upgrade(url: str) -> tuple[str, str]:
-    """Migrate the database to the newest schema, and grant its roles their rights; return the revision before ("" for none)
-    and after.
+    """Migrate the database to the newest schema, and grant its roles their rights; return the revision before ("" for
+    none) and after.
 
     Raises `SchemaError` if the database does not answer, is too old, or refuses (its role must own the database and may
     have to create roles)."""

@@ -35,7 +35,8 @@ class CannotSeal(Exception):  # noqa: N818
 
 
 def seal(connection: psycopg.Connection[Any], log: str) -> int:
-    """Seal what is before the chain, all of it or nothing; return how many batches that were, 0 if nothing is to be sealed.
+    """Seal what is before the chain, all of it or nothing; return how many batches that were, 0 if nothing is to be
+    sealed.
 
     Raises `CannotSeal` where a batch or an event is missing, `NoLog`, and psycopg's errors."""
     with connection.transaction():

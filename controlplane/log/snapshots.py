@@ -1,9 +1,9 @@
 """Keeps snapshots beside the log: what a process had folded of it up to a position, so that the next one reads the rest
 alone.
 
-In: parts, each as chunks of bytes, and the place in the log that they are of. Out: the newest snapshot that is of this very
-log, whole and undamaged, or none, with a message that says why: whoever has none reads the log from its beginning. One
-that is of another log, of an event that a restored backup has not, or of another fold is never believed."""
+In: parts, each as chunks of bytes, and the place in the log that they are of. Out: the newest snapshot that is of this
+very log, whole and undamaged, or none, with a message that says why: whoever has none reads the log from its beginning.
+One that is of another log, of an event that a restored backup has not, or of another fold is never believed."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ _CHAIN = "SELECT last, hash, recorded_at FROM controlplane.batches WHERE batch =
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What a snapshot says of itself: how many chunks each part has, when its last event was recorded, and what whoever wrote it says of
-    the streams that are left (`controlplane.runtime.ended`), if it has a part of them."""
+    """What a snapshot says of itself: how many chunks each part has, when its last event was recorded, and what whoever
+    wrote it says of the streams that are left (`controlplane.runtime.ended`), if it has a part of them."""
 
     parts: Mapping[str, int]
     recorded_at: datetime
@@ -98,8 +98,8 @@ class SnapshotStore(Protocol):
         """Return the position of the newest snapshot of a fold, 0 if there is none."""
 
     async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
-        """Return the newest snapshot of a fold, "" for any, that is of this log; None if there is none. `upto`: what the log had
-        after that position was lost; `besides`: the positions of those that were tried already.
+        """Return the newest snapshot of a fold, "" for any, that is of this log; None if there is none. `upto`: what
+        the log had after that position was lost; `besides`: the positions of those that were tried already.
         """
 
     def chunks(self, found: FoundSnapshot, parts: Collection[str] | None = None) -> AsyncIterator[tuple[str, bytes]]:
@@ -111,8 +111,8 @@ class SnapshotStore(Protocol):
     async def keep(
         self, fold: str, place: LogPosition, contents: Contents, chunks: Sequence[tuple[str, bytes]]
     ) -> bool:
-        """Keep a snapshot, whole or not at all; return whether it was: not if its place is not in the log any more, or a
-        newer one is there."""
+        """Keep a snapshot, whole or not at all; return whether it was: not if its place is not in the log any more, or
+        a newer one is there."""
 
     async def close(self) -> None:
         """Let go of the database."""
@@ -198,8 +198,8 @@ class PostgresSnapshots:
                 yield part, _sound(data, checksum)
 
     async def needed(self, streams: NeededStreams, after: int) -> NeededPage:
-        """Return some events without the streams that are over; see `SnapshotStore`. Raises `LogArchived`. That the log is still the
-        one that they are of is found out by the first read after them."""
+        """Return some events without the streams that are over; see `SnapshotStore`. Raises `LogArchived`. That the log
+        is still the one that they are of is found out by the first read after them."""
         upto = min(after + _LOOKED_THROUGH, streams.upto)
         asked = {"log": self._name, "after": after, "upto": upto, "limit": _NEEDED_AT_ONCE}
         given = {"kinds": list(streams.kinds), "streams": list(streams.streams)}

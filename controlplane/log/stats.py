@@ -1,8 +1,8 @@
 """How much a log holds, and what of it takes the room.
 
 In: a connection with the service's or the owner's rights. Out: counts and bytes, by type of event, by table and by
-partition. It reads all events of the log once; sizes of tables and partitions are those of the whole database, which other
-logs may share."""
+partition. It reads all events of the log once; sizes of tables and partitions are those of the whole database, which
+other logs may share."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ WHERE i.inhparent = to_regclass('controlplane.events') ORDER BY 2"""
 
 
 class LogSize(NamedTuple):
-    """How long a log is: positions, when the first and the last batch came, and how many streams and batches it has. All
-    None or 0 where it is empty."""
+    """How long a log is: positions, when the first and the last batch came, and how many streams and batches it has.
+    All None or 0 where it is empty."""
 
     last: int
     first: int | None

@@ -1,9 +1,10 @@
 """Tells the newest primary of a PostgreSQL cluster from an old one that came back beside it.
 
-In: connections of this process. Out: the timeline of each server that takes writes, and which connections lead to one that
-is over. PostgreSQL counts the timeline up at each promotion, and a primary that was put aside by one keeps its own
+In: connections of this process. Out: the timeline of each server that takes writes, and which connections lead to one
+that is over. PostgreSQL counts the timeline up at each promotion, and a primary that was put aside by one keeps its own
 (PostgreSQL's manual, "Timelines"). So of two servers of one cluster that both take writes, the one with the lower
-timeline is the old one, whatever the order of hosts in the URL. What was seen is remembered for as long as the process runs."""
+timeline is the old one, whatever the order of hosts in the URL. What was seen is remembered for as long as the process
+runs."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ _open: WeakKeyDictionary[psycopg.AsyncConnection[Row], Primary] = WeakKeyDiction
 
 
 async def ask(connection: psycopg.AsyncConnection[Row]) -> Primary | None:
-    """Return what server a connection leads to; None for a standby, and where the server does not say. Raises what a broken
-    connection raises."""
+    """Return what server a connection leads to; None for a standby, and where the server does not say. Raises what a
+    broken connection raises."""
     try:
         row = await (await connection.execute(_ASK, prepare=False)).fetchone()
     except psycopg.Error as error:
@@ -51,8 +52,8 @@ async def ask(connection: psycopg.AsyncConnection[Row]) -> Primary | None:
 
 
 def meet(primary: Primary) -> bool:
-    """Take note of a server that takes writes; return whether it is the newest one that was seen of its cluster. If it is
-    newer than all before, the connections to those are cut: one process works with one server."""
+    """Take note of a server that takes writes; return whether it is the newest one that was seen of its cluster. If it
+    is newer than all before, the connections to those are cut: one process works with one server."""
     known = _newest.setdefault(primary.system, primary.timeline)
     if primary.timeline > known:
         _newest[primary.system] = primary.timeline
@@ -76,9 +77,9 @@ def system_of(connection: psycopg.AsyncConnection[Row]) -> str:
 def over(connection: psycopg.AsyncConnection[Row], primary: Primary) -> OldPrimary:
     """Return what is to be said of a connection to an old primary."""
     return OldPrimary(
-        f"the server at {connection.info.host}:{connection.info.port} takes writes on timeline {primary.timeline}, and"
-        f" timeline {_newest[primary.system]} was seen: it is an old primary that came back; stop it or make it a standby"
-        " (if it was restored on purpose, restart this process)"
+        f"the server at {connection.info.host}:{connection.info.port} takes writes on timeline {primary.timeline}, and "
+        f"timeline {_newest[primary.system]} was seen: it is an old primary that came back; stop it or make it a "
+        "standby (if it was restored on purpose, restart this process)"
     )
 
 

@@ -1,5 +1,5 @@
-"""Checks that the events of a log are those that were appended: each batch's rows against its hash, and each hash against
-the one before.
+"""Checks that the events of a log are those that were appended: each batch's rows against its hash, and each hash
+against the one before.
 
 In: a connection with the service's or the owner's rights, and what was written down of the log elsewhere. Out: what was
 verified, and every deviation, each with what it means. One statement reads the log as it is at one moment."""
@@ -20,12 +20,12 @@ _SETTINGS: LiteralString = (
 )
 
 EVENT_HASH: LiteralString = (
-    "controlplane.event_hash(e.position, e.stream, e.version, e.type, e.schema, e.data, e.reason, e.cluster, e.caused_by,"
-    " e.trace, e.observed_at, e.recorded_at)"
+    "controlplane.event_hash(e.position, e.stream, e.version, e.type, e.schema, e.data, e.reason, e.cluster, "
+    "e.caused_by, e.trace, e.observed_at, e.recorded_at)"
 )
 
-# `part` says what is verified: from the batch with %(since)s on, but for what has no hashes, and what is in archives alone. The
-# batch before that one is read too, for its hash.
+# `part` says what is verified: from the batch with %(since)s on, but for what has no hashes, and what is in archives
+# alone. The batch before that one is read too, for its hash.
 _VERIFY: LiteralString = """
 WITH head AS MATERIALIZED (
     SELECT h.log, h.id, h.position, h.hash, h.chained_from, h.archived_to, h.kept_events, h.kept_hash,
@@ -76,8 +76,8 @@ SELECT count(*), count(*) FILTER (WHERE b.redacted), (array_agg(encode(b.hash, '
     WHERE NOT coalesce(b.redacted, false) AND sha256(convert_to(b.body::text, 'UTF8')) <> b.hash))[1:20]
 FROM controlplane.bodies b"""
 
-# Versions are 1, 2, 3 … in each stream, and go on where those end that are in archives alone. The index that would refuse another
-# one is each partition's own.
+# Versions are 1, 2, 3 … in each stream, and go on where those end that are in archives alone. The index that would
+# refuse another one is each partition's own.
 _VERSIONS: LiteralString = """
 SELECT v.stream, v.first, v.last
 FROM (SELECT e.stream, min(e.position) AS first, max(e.position) AS last, count(*) AS count, max(e.version) AS newest, sum(e.version) AS sum
@@ -123,9 +123,9 @@ class Deviation(NamedTuple):
 
 class Verified(NamedTuple):
     """What was verified. `first` and `last` are positions, None if there is nothing that has hashes; `chained_from` is
-    where the chain begins, and `sealed` says whether what is before it was given hashes later. `deviations` counts those
-    of batches, of which `wrong` has the first ones, with all others; `bodies` and `redacted` count bodies. What is up to
-    `archived_to` is in archives, in these `directories`, but for `kept` events."""
+    where the chain begins, and `sealed` says whether what is before it was given hashes later. `deviations` counts
+    those of batches, of which `wrong` has the first ones, with all others; `bodies` and `redacted` count bodies. What
+    is up to `archived_to` is in archives, in these `directories`, but for `kept` events."""
 
     first: int | None
     last: int | None
@@ -187,13 +187,14 @@ def _directories(connection: psycopg.Connection[Any], log: str) -> Sequence[str]
 
 
 def _check_range(row: Mapping[str, Any], log: str, since: int, checkpoint: Checkpoint | None) -> None:
-    """Raise `NoLog` if the log does not reach to where it is to be verified from, or has the checkpoint's batch no more."""
+    """Raise `NoLog` if the log does not reach to where it is to be verified from, or has the checkpoint's batch no
+    more."""
     if since > max(row["position"], 1):
         raise NoLog(f"the log {log} ends at position {row['position']}: there is nothing from {since} on")
     if checkpoint is not None and checkpoint.position < row["archived_to"]:
         raise NoLog(
-            f"the checkpoint is of position {checkpoint.position}, and what the log {log} had up to {row['archived_to']} is in"
-            " archives: compare it with them by `controlplane log verify --archive DIR`"
+            f"the checkpoint is of position {checkpoint.position}, and what the log {log} had up to "
+            f"{row['archived_to']} is in archives: compare it with them by `controlplane log verify --archive DIR`"
         )
 
 
@@ -222,7 +223,10 @@ def _told(wrong: str, first: int, last: int, epoch: int, at: str, before: int, c
 
 
 def _misnumbered(stream: str, first: int, last: int) -> Deviation:
-    what = f"the versions of the stream {stream} are not 1, 2, 3 and so on: the one that appended gave one twice, or left one out"
+    what = (
+        f"the versions of the stream {stream} are not 1, 2, 3 and so on: the one that appended gave one twice, or "
+        "left one out"
+    )
     return Deviation(first, last, what)
 
 
@@ -234,8 +238,8 @@ def _kept(cursor: psycopg.Cursor[dict[str, Any]], log: str, row: Mapping[str, An
     assert found is not None
     if (found["count"], found["hash"]) != (row["kept_events"], row["kept_hash"]):
         what = (
-            f"of the events up to {upto}, which are in archives, {row['kept_events']} stayed here, and they are not what they were then:"
-            f" there are {found['count']}; `controlplane log restore` brings all of them back"
+            f"of the events up to {upto}, which are in archives, {row['kept_events']} stayed here, and they are not "
+            f"what they were then: there are {found['count']}; `controlplane log restore` brings all of them back"
         )
         yield Deviation(1, upto, what)
 
@@ -258,18 +262,21 @@ def _against(checkpoint: Checkpoint, log: str, row: Mapping[str, Any]) -> Iterat
         yield Deviation(position, position, what, at=at)
     elif row["position"] < position:
         what = (
-            f"the checkpoint was made at {position}, and the log ends at {row['position']}: its end was removed, or a backup"
-            " was restored"
+            f"the checkpoint was made at {position}, and the log ends at {row['position']}: its end was removed, or a "
+            "backup was restored"
         )
         yield Deviation(row["position"] + 1, position, what, at=at)
     elif row["at_checkpoint"] != checkpoint.hash:
-        what = "the hash there is not that of the checkpoint: something up to it was changed, and the hashes after it were made anew"
+        what = (
+            "the hash there is not that of the checkpoint: something up to it was changed, and the hashes after "
+            "it were made anew"
+        )
         yield Deviation(row["chained_from"], position, what, at=at)
     elif (row["chained_from"], row["sealed"]) != (checkpoint.chained_from, checkpoint.sealed) and not (
         checkpoint.sealed is None and row["chained_from"] == checkpoint.chained_from
     ):
         what = (
-            f"the chain began at {checkpoint.chained_from} when the checkpoint was made: its beginning, or what was sealed"
-            " before it, was changed"
+            f"the chain began at {checkpoint.chained_from} when the checkpoint was made: its beginning, or what was "
+            "sealed before it, was changed"
         )
         yield Deviation(1, checkpoint.chained_from, what, at=at)

@@ -1,9 +1,9 @@
-"""What the writer of a log knows of it, so that the database need not be asked: where it ends, the version of each stream
-and the highest mark of each source that this writer used lately.
+"""What the writer of a log knows of it, so that the database need not be asked: where it ends, the version of each
+stream and the highest mark of each source that this writer used lately.
 
-In: what the database answered, and what was committed. Out: versions and marks, None where the database has to be asked.
-All of it is true only as long as nobody else appends: the database compares `position` with the end of the log at each
-append, and writes nothing if they differ."""
+In: what the database answered, and what was committed. Out: versions and marks, None where the database has to be
+asked. All of it is true only as long as nobody else appends: the database compares `position` with the end of the log
+at each append, and writes nothing if they differ."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ MERGED_AT = 4096
 
 
 class WriterCache:
-    """See the module. `position` is None where the end of the log is not known. `meets_new`: what it did not know lately, the log
-    had not either, so that many names that it does not know are likely to be new too."""
+    """See the module. `position` is None where the end of the log is not known. `meets_new`: what it did not know
+    lately, the log had not either, so that many names that it does not know are likely to be new too."""
 
     __slots__ = ("_marks", "_unmerged", "_versions", "meets_new", "position")
 
     def __init__(self) -> None:
         self.position: int | None = None
         self.meets_new = False
-        # The oldest is taken out of an OrderedDict in constant time; in a dict that is a search past all that went before.
+        # The oldest is taken out of an OrderedDict in constant time; in a dict that is a search past all that went
+        # before.
         self._versions: OrderedDict[str, int] = OrderedDict()
         self._marks: OrderedDict[str, int] = OrderedDict()
         self._unmerged: set[str] = set()
@@ -63,7 +64,8 @@ class WriterCache:
             self._unmerged.clear()
 
     def wrote(self, position: int, versions: Mapping[str, int], marks: Mapping[str, int]) -> None:
-        """Take what was committed: where the log ends now, the newest version of streams, the newest mark of sources."""
+        """Take what was committed: where the log ends now, the newest version of streams, the newest mark of
+        sources."""
         self.position = position
         for stream, version in versions.items():
             self._versions[stream] = version

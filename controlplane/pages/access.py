@@ -1,8 +1,8 @@
 """Who asks, and what they may see: the management cluster says it, as it says it of kubectl.
 
-In: a request, and a way to the management cluster. Out: a `Viewer`; whether he may list Workloads everywhere, or get them
-in a namespace. Answers are kept for a minute. Raises `Unauthenticated` for whom nobody vouches for, `Unasked` if the cluster
-does not answer: then nothing is shown."""
+In: a request, and a way to the management cluster. Out: a `Viewer`; whether he may list Workloads everywhere, or get
+them in a namespace. Answers are kept for a minute. Raises `Unauthenticated` for whom nobody vouches for, `Unasked` if
+the cluster does not answer: then nothing is shown."""
 
 from __future__ import annotations
 

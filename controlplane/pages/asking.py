@@ -100,7 +100,8 @@ class Asked:
         return self.at or self.now
 
     def past(self) -> Past:
-        """Return the Workloads at the time of which it is asked, but for those that were over and have not changed since.
+        """Return the Workloads at the time of which it is asked, but for those that were over and have not changed
+        since.
 
         Raises `TooMany`."""
         follower, until = self.follower, self.reader.until or 0

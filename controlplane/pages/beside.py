@@ -1,8 +1,8 @@
 """The pages as a process of their own beside a service: what they read takes no time from it.
 
 In: an address, and what the process is to know. Out: a context in which it runs, begun anew if it ends. The address is
-listened on here, so that one that is taken is known before anything begins; the process ends when this one does, however
-this one does. Nothing here loads the libraries of the pages."""
+listened on here, so that one that is taken is known before anything begins; the process ends when this one does,
+however this one does. Nothing here loads the libraries of the pages."""
 
 from __future__ import annotations
 

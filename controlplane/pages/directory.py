@@ -1,8 +1,8 @@
 """One row a Workload that the log has ever seen, in memory: what lists are filtered, sorted and paged by.
 
-In: rows, as `controlplane.pages.follower` makes them of the log. Out: pages of them, each by the key of the row before it,
-and counts. It is derived from the log and gone with the process. SQLite, because a page of a million rows in any order
-needs indexes; it belongs to whoever holds the follower's lock."""
+In: rows, as `controlplane.pages.follower` makes them of the log. Out: pages of them, each by the key of the row before
+it, and counts. It is derived from the log and gone with the process. SQLite, because a page of a million rows in any
+order needs indexes; it belongs to whoever holds the follower's lock."""
 
 from __future__ import annotations
 
@@ -152,7 +152,8 @@ class Directory:
         return self._finished
 
     def pending(self, namespaces: Sequence[str] | None) -> list[tuple[str, str, str, str, int]]:
-        """Return how many Workloads that have not been placed wait for what: namespace, queue, state, what for, count."""
+        """Return how many Workloads that have not been placed wait for what: namespace, queue, state, what for,
+        count."""
         where = "" if namespaces is None else f"AND namespace IN ({', '.join('?' * len(namespaces))})"
         query = _PENDING.format(where=where)
         return self._database.execute(query, list(namespaces or ())).fetchall()
@@ -170,8 +171,8 @@ class Directory:
         )
 
     def open_at(self, at: float, namespaces: Sequence[str] | None) -> list[tuple[str, str, float]]:
-        """Return the Workloads that may have been there at a time and not as they are now: namespace, name and when each
-        was first seen."""
+        """Return the Workloads that may have been there at a time and not as they are now: namespace, name and when
+        each was first seen."""
         where, given = _conditions(Wanted(namespaces))
         index = "" if where else "INDEXED BY by_over_changed_since_state"
         query = _OPEN.format(index=index, allowed=" ".join(f"AND {condition}" for condition in where))
@@ -184,8 +185,8 @@ class Directory:
         return [Row(*found) for found in self._database.execute(query, [at, *given, limit])]
 
     def over_at(self, at: float, wanted: Wanted, sort: str, limit: int) -> tuple[list[Row], int | None]:
-        """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many there
-        are in all, None if they are too many to be counted. Of states only results are asked for."""
+        """Return the Workloads that had finished at a time and have not changed since, the first ones, and how many
+        there are in all, None if they are too many to be counted. Of states only results are asked for."""
         where, given = _conditions(wanted._replace(state=""))
         if wanted.state:
             where.append("result = ?")
@@ -201,8 +202,8 @@ class Directory:
         return found, count if count <= _COUNTED else None
 
     def finished_at(self, at: float, namespaces: Sequence[str] | None) -> Counter[tuple[str, str]]:
-        """Return how many Workloads of each queue had finished at a time and have not changed since, by namespace and queue:
-        all but those that changed later, which are fewer for most times that are asked for."""
+        """Return how many Workloads of each queue had finished at a time and have not changed since, by namespace and
+        queue: all but those that changed later, which are fewer for most times that are asked for."""
         found = Counter({key: n for key, n in self._finished.items() if namespaces is None or key[0] in namespaces})
         where, given = _conditions(Wanted(namespaces))
         index = "" if where else "INDEXED BY by_over_changed_since_state"

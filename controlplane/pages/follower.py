@@ -1,7 +1,7 @@
 """Follows a log for the pages: what is live is folded as the service folds it, and a directory has a row of everything.
 
-In: a way to open a reader. Out: an index and a directory, to be looked at under `lock`, and word of new positions. It runs
-in a thread of its own; what the database does not answer is tried again, and `trouble` says so meanwhile."""
+In: a way to open a reader. Out: an index and a directory, to be looked at under `lock`, and word of new positions. It
+runs in a thread of its own; what the database does not answer is tried again, and `trouble` says so meanwhile."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class Follower:
 
     @property
     def position(self) -> int:
-        """The last position that is shown: whoever has a page of it need not ask again. The index is ahead of it in between."""
+        """The last position that is shown: whoever has a page of it need not ask again. The index is ahead of it in
+        between."""
         return self._shown
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
 """The hours that jobs ran, by day, namespace, queue and cluster: what `audit.usage` says, kept run by run.
 
-In: the runs of Workloads, as `audit.runs` has them. Out: rows in the columns of `audit.usage`. The runs are in SQLite in
-memory, so that those of a Workload that changed can be taken back; all amounts are whole numbers, so that nothing is lost by
-taking them back. It belongs to whoever holds the keeper's lock."""
+In: the runs of Workloads, as `audit.runs` has them. Out: rows in the columns of `audit.usage`. The runs are in SQLite
+in memory, so that those of a Workload that changed can be taken back; all amounts are whole numbers, so that nothing is
+lost by taking them back. It belongs to whoever holds the keeper's lock."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ORDER BY namespace, name LIMIT ?"""
 
 
 class Run(NamedTuple):
-    """A run of a job. `until` is None while it lasts; `resources` is a JSON object of amounts by resource, None if the log
-    does not say what was asked for."""
+    """A run of a job. `until` is None while it lasts; `resources` is a JSON object of amounts by resource, None if the
+    log does not say what was asked for."""
 
     queue: str | None
     cluster: str
@@ -53,8 +53,8 @@ class _Stored(NamedTuple):
 
 
 class _Cell:
-    """What was added up of one day, namespace, queue and cluster: runs, microseconds, and billionths times microseconds by
-    resource; `known` runs say what they asked for."""
+    """What was added up of one day, namespace, queue and cluster: runs, microseconds, and billionths times microseconds
+    by resource; `known` runs say what they asked for."""
 
     __slots__ = ("known", "resources", "runs", "time")
 
@@ -156,8 +156,8 @@ class Hours:
     def rows(
         self, since: date, until: date, namespaces: Sequence[str] | None, newest: datetime
     ) -> Iterator[dict[str, Any]]:
-        """Yield rows as `audit.usage` has them, of the days from `since` to before `until`; of some namespaces, None for all.
-        What lasts counts up to `newest`, the time of the newest event."""
+        """Yield rows as `audit.usage` has them, of the days from `since` to before `until`; of some namespaces, None
+        for all. What lasts counts up to `newest`, the time of the newest event."""
         first, last = (since - _FIRST).days, (until - _FIRST).days
         wanted = None if namespaces is None else frozenset(namespaces)
         lasting: dict[Place, _Cell] = {}

@@ -1,7 +1,7 @@
 """New positions as server-sent events: what has a page ask again.
 
-In: a request, with the position that is shown (`after`, or Last-Event-ID of a stream that broke). Out: an event for each
-position after it, at most one a second; several in between are one."""
+In: a request, with the position that is shown (`after`, or Last-Event-ID of a stream that broke). Out: an event for
+each position after it, at most one a second; several in between are one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The Workloads as they were at a time, for lists and counts.
 
-In: the log, read as of a time, and the directory of the present. Out: a `Past`. What was over then and has not changed since
-is told by that directory; the others are folded from their events up to that time, as the pages of a log that ended then
-would fold them. The last few times are kept: whoever turns pages asks of the same one again."""
+In: the log, read as of a time, and the directory of the present. Out: a `Past`. What was over then and has not changed
+since is told by that directory; the others are folded from their events up to that time, as the pages of a log that
+ended then would fold them. The last few times are kept: whoever turns pages asks of the same one again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Past:
 def unchanged(
     index: WorkloadIndex, directory: Directory, wanted: Iterable[Begun], until: int
 ) -> list[tuple[Row, WorkloadState]]:
-    """Return those Workloads of which nothing has changed since a position, nor of what they depend on, as they are now."""
+    """Return those Workloads of which nothing has changed since a position, nor of what they depend on, as they are
+    now."""
     found = []
     for namespace, name, _ in wanted:
         state = index.workloads.get(_stream(namespace, name))
@@ -86,7 +87,8 @@ def _newest(index: WorkloadIndex, state: WorkloadState) -> int:
 
 
 class Pasts:
-    """The times that were asked for last, by the position at which the log ended then. `reading`: one is read at a time."""
+    """The times that were asked for last, by the position at which the log ended then. `reading`: one is read at a
+    time."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[int, Past] = OrderedDict()

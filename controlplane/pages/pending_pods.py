@@ -1,7 +1,7 @@
 """The pods that a scheduler found no node for, by its log: folded as the scheduler folds them.
 
-In: events in the log's order; of a log without pods none is read. Out: each pod that waits, with the last failure and its
-event; that of a candidate waits as long as the candidate has no node. Pure, but for the reading."""
+In: events in the log's order; of a log without pods none is read. Out: each pod that waits, with the last failure and
+its event; that of a candidate waits as long as the candidate has no node. Pure, but for the reading."""
 
 from __future__ import annotations
 
@@ -61,15 +61,16 @@ class PendingPods:
         return not (held or pod.deleting or pod.over or pod.node)
 
     def _sharing(self, recorded: Recorded, event: SchedulingFailed) -> Recorded:
-        """Return an event that keeps the names of nodes in common with the one before: pods that are alike are refused by
-        the same nodes.
+        """Return an event that keeps the names of nodes in common with the one before: pods that are alike are refused
+        by the same nodes.
         """
         if event.nodes != self._nodes:
             self._nodes = event.nodes
         return replace(recorded, event=replace(event, nodes=self._nodes))
 
     def failed(self) -> Iterator[tuple[PodState, Recorded]]:
-        """Yield the pods that wait for a node after one was looked for, each with the event that says why there is none."""
+        """Yield the pods that wait for a node after one was looked for, each with the event that says why there is
+        none."""
         for stream, recorded in self._failed.items():
             state = self._states.get(stream)
             if state is not None and state.told is not None and self._waits(state):

@@ -46,10 +46,16 @@ def trouble(error: Exception, patience: timedelta) -> Trouble:
     if isinstance(error, (Unasked, Busy)):
         return Trouble(503, "Not now", _sentence(str(error)), passes=True)
     if isinstance(error, psycopg.errors.QueryCanceled):
-        more = f"this is more than the database reads in {show(patience)} (web.patience): ask for less, such as one namespace"
+        more = (
+            f"this is more than the database reads in {show(patience)} (web.patience): ask for less, such as one "
+            "namespace"
+        )
         return Trouble(503, "Too much at once", _sentence(more))
     if isinstance(error, psycopg.Error) and error.sqlstate in _SCHEMA:
-        said = f"the database's schema is not the one this version reads ({first_line(error)}): run `controlplane db upgrade`"
+        said = (
+            f"the database's schema is not the one this version reads ({first_line(error)}): run `controlplane db "
+            "upgrade`"
+        )
         return Trouble(503, "Another schema", _sentence(said), passes=True)
     assert isinstance(error, psycopg.Error)
     return Trouble(503, "The database is away", _sentence(f"it cannot be read: {first_line(error)}"), passes=True)

@@ -81,8 +81,8 @@ class Readers:
 
 
 def connector(settings: Settings, url: str, patience: timedelta | None = None) -> Callable[[], LogReader]:
-    """Return what opens a reader of the log of the settings, as the role of `web.role`; with `patience`, PostgreSQL works
-    no longer on one question."""
+    """Return what opens a reader of the log of the settings, as the role of `web.role`; with `patience`, PostgreSQL
+    works no longer on one question."""
 
     def connect() -> LogReader:
         reader = LogReader.connect(url, log=settings.database.log, role=settings.web.role)

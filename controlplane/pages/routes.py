@@ -1,5 +1,5 @@
-"""The pages: each with its address, its view, and what it may be asked. The only list of them; the addresses of pages and
-of the read API, and the OpenAPI document, are made of it."""
+"""The pages: each with its address, its view, and what it may be asked. The only list of them; the addresses of pages
+and of the read API, and the OpenAPI document, are made of it."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from controlplane.pages.workloads_seen import Seen
 
 
 class LastSeen:
-    """What was seen last of Workloads on the management cluster, by stream. `touched`: that it is there, or gone; `seen`:
-    how it is."""
+    """What was seen last of Workloads on the management cluster, by stream. `touched`: that it is there, or gone;
+    `seen`: how it is."""
 
     def __init__(self) -> None:
         self.touched: dict[str, Recorded] = {}

@@ -1,7 +1,7 @@
 """What every answer says to a browser: run nothing that is not ours, sit in no frame, tell nobody where you came from.
 
-In: an ASGI application. Out: the same with these headers. Where nobody is asked who he is, requests for another host than
-loopback are refused: a page elsewhere could otherwise read through a name that it points here."""
+In: an ASGI application. Out: the same with these headers. Where nobody is asked who he is, requests for another host
+than loopback are refused: a page elsewhere could otherwise read through a name that it points here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pages of answers: templates with what they need to write times, places and addresses.
 
-In: the name of a template and what it shows. Out: HTML. All that comes from a cluster is escaped; nothing is inline that a
-strict Content-Security-Policy refuses."""
+In: the name of a template and what it shows. Out: HTML. All that comes from a cluster is escaped; nothing is inline
+that a strict Content-Security-Policy refuses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def bar(value: float | None, values: Sequence[float | None]) -> Markup:
         return Markup("")
     width = f"{value / top * _BAR:.1f}"
     return Markup(  # noqa: S704 - numbers
-        f'<svg class="spark" width="{_BAR}" height="8" viewBox="0 0 {_BAR} 8" aria-hidden="true"><path d="M0 0h{width}v8H0z"/></svg>'
+        f'<svg class="spark" width="{_BAR}" height="8" viewBox="0 0 {_BAR} 8" aria-hidden="true"><path d="M0 '
+        f'0h{width}v8H0z"/></svg>'
     )
 
 

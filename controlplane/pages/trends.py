@@ -1,4 +1,5 @@
-"""How long Workloads waited from their offer to a cluster's choice, and how often clusters refused, over the last hours.
+"""How long Workloads waited from their offer to a cluster's choice, and how often clusters refused, over the last
+hours.
 
 In: events in the log's order. Out: a figure for each stretch of time, for small charts. Kept in memory; pure."""
 

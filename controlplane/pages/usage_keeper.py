@@ -1,9 +1,9 @@
 """Keeps the hours that jobs ran, so that no page adds them up: of what the follower has, Workload by Workload.
 
-In: word of Workloads that changed, and the follower's directory, whose newest are looked at first. Out: rows in the columns
-of `audit.usage`, and how far back they are complete. The runs are those of `audit.runs`, asked for a few hundred Workloads at
-a time by a thread of its own, which rests half as long as it worked: PostgreSQL takes about a millisecond a Workload that no
-read model has."""
+In: word of Workloads that changed, and the follower's directory, whose newest are looked at first. Out: rows in the
+columns of `audit.usage`, and how far back they are complete. The runs are those of `audit.runs`, asked for a few
+hundred Workloads at a time by a thread of its own, which rests half as long as it worked: PostgreSQL takes about a
+millisecond a Workload that no read model has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every Workload that a log has seen, read backwards: the newest of each, with its first event.
 
-In: a reader, and up to where. Out: a `Seen` of each Workload, in pieces. The log is read in the order in which it lies on the
-disk, a piece of positions at a time; stream by stream PostgreSQL would look for a million pages one by one."""
+In: a reader, and up to where. Out: a `Seen` of each Workload, in pieces. The log is read in the order in which it lies
+on the disk, a piece of positions at a time; stream by stream PostgreSQL would look for a million pages one by one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
 
 
 class Seen(NamedTuple):
-    """A Workload as it was last seen, at `position`; `gone` is the position at which it was seen to be gone after that, None
-    if it was not. `result` is the reason of its condition Finished, None if it has not finished."""
+    """A Workload as it was last seen, at `position`; `gone` is the position at which it was seen to be gone after that,
+    None if it was not. `result` is the reason of its condition Finished, None if it has not finished."""
 
     stream: str
     since: datetime

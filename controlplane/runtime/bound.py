@@ -1,8 +1,10 @@
-"""Sees to it that a process leads a log only beside the cluster that the log belongs to, and rather one that reaches it.
+"""Sees to it that a process leads a log only beside the cluster that the log belongs to, and rather one that reaches
+it.
 
-In: a way to the management cluster, and what the log says of the connection to it. Out: why it cannot be asked, or `WrongCluster`;
-of a follower that is answered where the leader is not, `LeadRequested` in the log; of a leader, whether it lets the lead go for
-that. Nobody resigns unasked: where no process reaches the cluster, the one that leads goes on watching the workers."""
+In: a way to the management cluster, and what the log says of the connection to it. Out: why it cannot be asked, or
+`WrongCluster`; of a follower that is answered where the leader is not, `LeadRequested` in the log; of a leader, whether
+it lets the lead go for that. Nobody resigns unasked: where no process reaches the cluster, the one that leads goes on
+watching the workers."""
 
 from __future__ import annotations
 
@@ -27,12 +29,14 @@ from controlplane.web.health import Health
 
 _log = structlog.get_logger(__name__)
 
-# Seconds in which a cluster is to say who it is, before the lead is asked for; and until one is asked again that did not.
+# Seconds in which a cluster is to say who it is, before the lead is asked for; and until one is asked again that did
+# not.
 _ASKED, _AGAIN = 5.0, 5.0
 # Seconds for which a follower sees that the leader is away from the cluster, before it asks for the lead.
 _SEEN_AWAY = 5.0
-# Seconds that a leader waits for an answer of the cluster before it lets the lead go, and a follower before it asks again. A
-# leader writes nothing for want of Leases by then, and a connection that is kept has been answered within them.
+# Seconds that a leader waits for an answer of the cluster before it lets the lead go, and a follower before it asks
+# again. A leader writes nothing for want of Leases by then, and a connection that is kept has been answered within
+# them.
 _PATIENCE = 18.0
 _APPEND = 5.0  # seconds that the request may take
 
@@ -44,8 +48,8 @@ class WrongCluster(Exception):  # noqa: N818 - what an operator is told
 
 
 async def check_cluster(open_management: OpenManagement, known: Connection | None) -> str:
-    """Raise `WrongCluster` if the cluster that we stand beside is not the one that the log belongs to; return why it could not be
-    asked, "" if it could.
+    """Raise `WrongCluster` if the cluster that we stand beside is not the one that the log belongs to; return why it
+    could not be asked, "" if it could.
 
     One that does not answer, or does not know us, says nothing: the connection goes on asking once we lead.
     """
@@ -68,8 +72,8 @@ async def check_cluster(open_management: OpenManagement, known: Connection | Non
 class ManagementReach:
     """Whether the management cluster answers this process, which follows: asked until it did.
 
-    Whoever replaces the processes of a service one by one has to see that the next ones are of no use. `known` is the cluster
-    that the log belongs to."""
+    Whoever replaces the processes of a service one by one has to see that the next ones are of no use. `known` is the
+    cluster that the log belongs to."""
 
     def __init__(
         self, open_management: OpenManagement, known: Callable[[], Connection | None], clock: Clock, health: Health
@@ -84,8 +88,8 @@ class ManagementReach:
             self.tasks.append(asyncio.create_task(self._repeat(), name="reach"))
 
     def tell(self, refused: str) -> None:
-        """Have readiness say why this process could not lead: why the log gives it no lead (`refused`), or its cluster no answer.
-        Raises `WrongCluster`.
+        """Have readiness say why this process could not lead: why the log gives it no lead (`refused`), or its cluster
+        no answer. Raises `WrongCluster`.
         """
         for task in self.tasks:
             if task.done():
@@ -121,9 +125,9 @@ def _why_not(refused: str, unreached: str) -> str:
 
 
 class LeadRequests:
-    """A follower that asks for the lead. `open_log` opens the log once more, since the one that is followed appends for its own
-    epoch alone; `known` is the connection of the leader, as the log says it; `reaches` asks the cluster itself whether it answers
-    this process."""
+    """A follower that asks for the lead. `open_log` opens the log once more, since the one that is followed appends for
+    its own epoch alone; `known` is the connection of the leader, as the log says it; `reaches` asks the cluster itself
+    whether it answers this process."""
 
     def __init__(
         self,
@@ -139,8 +143,8 @@ class LeadRequests:
         self.tasks: list[asyncio.Task[None]] = []
 
     def look(self) -> None:
-        """Ask for the lead, if the leader has been away from the cluster for a while; to be called again and again. Raises
-        what asking the cluster raised.
+        """Ask for the lead, if the leader has been away from the cluster for a while; to be called again and again.
+        Raises what asking the cluster raised.
         """
         if self.tasks and self.tasks[0].done():
             self.tasks.pop().result()
@@ -173,8 +177,8 @@ class LeadRequests:
 def ways_to_lead(
     context: ProcessContext, known: Callable[[], Connection | None]
 ) -> tuple[ManagementReach, LeadRequests]:
-    """Return what tells a follower whether it reaches the management cluster, and what asks for the lead if the leader does not;
-    `known` is the connection as the log says it."""
+    """Return what tells a follower whether it reaches the management cluster, and what asks for the lead if the leader
+    does not; `known` is the connection as the log says it."""
     settings, clock = context.settings, context.clock
 
     def beside() -> Log:
@@ -185,8 +189,8 @@ def ways_to_lead(
 
 
 class LettingGo:
-    """Whether a leader lets the lead go. `since` is the position at which it got it: what others asked before was not for it;
-    `done` is the future that ends the lead."""
+    """Whether a leader lets the lead go. `since` is the position at which it got it: what others asked before was not
+    for it; `done` is the future that ends the lead."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -204,8 +208,8 @@ class LettingGo:
 
 
 def let_go_for(events: Sequence[Recorded], since: int, silent: float) -> str:
-    """Return for whom a leader lets the lead go that it got at position `since`, by what it has just read of the log; "" if it
-    keeps it. `silent`: for how many seconds the management cluster has not answered it."""
+    """Return for whom a leader lets the lead go that it got at position `since`, by what it has just read of the log;
+    "" if it keeps it. `silent`: for how many seconds the management cluster has not answered it."""
     if silent < _PATIENCE:
         return ""
     asked = (one.event for one in events if one.position > since)

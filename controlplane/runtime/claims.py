@@ -1,10 +1,10 @@
 """Keeps one log's processes the only ones that act on a cluster: two logs on it would each dispatch the same jobs.
 
-In: the Leases that say so on the cluster, a way to its API server, the gate of effects. Out: whoever starts waits while the
-processes of another log hold one of them; a leader keeps them, acts only while it has them, and follows again when it finds
-that another log took one. Replicas of one log are kept apart by the log itself, so they share the holder. A cluster that lets
-us read or write no Lease (403, 404) is used as if there were none, and it is said: that two logs do not meet is then for its
-owner to see to."""
+In: the Leases that say so on the cluster, a way to its API server, the gate of effects. Out: whoever starts waits while
+the processes of another log hold one of them; a leader keeps them, acts only while it has them, and follows again when
+it finds that another log took one. Replicas of one log are kept apart by the log itself, so they share the holder. A
+cluster that lets us read or write no Lease (403, 404) is used as if there were none, and it is said: that two logs do
+not meet is then for its owner to see to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class AnotherLog(Fenced):
 class ClusterClaims:
     """The Leases of a cluster that the processes of a log hold, for `duration` seconds each.
 
-    `identity` is who the log is, "" while nobody has opened it; `told` hears why this process waits, "" once it does not."""
+    `identity` is who the log is, "" while nobody has opened it; `told` hears why this process waits, "" once it does
+    not."""
 
     def __init__(
         self,
@@ -109,8 +110,8 @@ class ClusterClaims:
         return True
 
     async def _others(self) -> str:
-        """Return what is to be said of who else holds one of them, "" if nobody is seen to. All are looked at each time: a
-        Lease that nobody renews ends so long after it was seen first."""
+        """Return what is to be said of who else holds one of them, "" if nobody is seen to. All are looked at each
+        time: a Lease that nobody renews ends so long after it was seen first."""
         said = ""
         try:
             async with asyncio.timeout(self._patience):
@@ -162,7 +163,8 @@ class ClusterClaims:
 def _sentence(lease: ClusterLease, other: LeaseHolder) -> str:
     process = f" (process {other.process})" if other.process else ""
     return (
-        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and one log acts on a"
-        " management cluster: stop the other service, or, if they are to share its queues, give this one a"
-        " multikueue.controllerName and a multikueue.origin of its own; one that has gone is waited for until its Lease ends"
+        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and one log acts "
+        "on a management cluster: stop the other service, or, if they are to share its queues, give this one a "
+        "multikueue.controllerName and a multikueue.origin of its own; one that has gone is waited for until its "
+        "Lease ends"
     )

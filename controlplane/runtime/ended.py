@@ -1,7 +1,7 @@
 """Says which streams of a process's log are over, and keeps in mind which are not.
 
-In: what the controllers have folded, and the events as they are. Out: which streams' events no fold needs, as the controllers that own
-them say (`EndingController`); and the others, each with the time of its last event."""
+In: what the controllers have folded, and the events as they are. Out: which streams' events no fold needs, as the
+controllers that own them say (`EndingController`); and the others, each with the time of its last event."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from controlplane.runtime.controller import EndingController
 from controlplane.runtime.router import ControllerRouter
 
 RULES = 1
-"""Which streams the controllers of this version let go. It is raised with a version whose fold needs events of streams that the one
-before let go: such a version does not believe what that one said of them."""
+"""Which streams the controllers of this version let go. It is raised with a version whose fold needs events of streams
+that the one before let go: such a version does not believe what that one said of them."""
 
 
 class LeftStreams(msgspec.Struct, frozen=True):
-    """What a process said of the streams that were not over, for one of another version or with other settings: by which rules, with
-    which controllers, of which kinds, and for how many seconds after its last event a stream counts."""
+    """What a process said of the streams that were not over, for one of another version or with other settings: by
+    which rules, with which controllers, of which kinds, and for how many seconds after its last event a stream
+    counts."""
 
     rules: int
     controllers: Sequence[str]
@@ -78,7 +79,8 @@ class LiveStreams:
         return LeftStreams(RULES, names, sorted(self._kinds), ended_of(self._router, 0).age.total_seconds())
 
     def believes(self, said: LeftStreams | None) -> bool:
-        """Whether what another process said of them holds for this one as well: it let go no more than this one would."""
+        """Whether what another process said of them holds for this one as well: it let go no more than this one
+        would."""
         own = self.said()
         if said is None or (said.rules, list(said.controllers), list(said.kinds)) != (
             own.rules,

@@ -1,8 +1,8 @@
-"""Why something is where it is, in the words that all controllers share: how far it is, a sentence, and the events that it
-rests on.
+"""Why something is where it is, in the words that all controllers share: how far it is, a sentence, and the events that
+it rests on.
 
-In: what a controller's `explain.py` found. Out: an `Explanation`. Of what is gone, of which nothing but its going is left to
-fold, it has what was known of it last, too. Pure."""
+In: what a controller's `explain.py` found. Out: an `Explanation`. Of what is gone, of which nothing but its going is
+left to fold, it has what was known of it last, too. Pure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def with_last_known(
     gone: type[object],
     explain: Callable[[Sequence[Recorded]], Explanation],
 ) -> Explanation:
-    """Return the explanation of what is gone, and what was known of it before; `gone` is the event with which it went."""
+    """Return the explanation of what is gone, and what was known of it before; `gone` is the event with which it
+    went."""
     begins = ending(events, gone)
     if not begins:
         return told

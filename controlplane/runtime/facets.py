@@ -3,9 +3,9 @@ so.
 
 In: an object before and after an event, and what of it something is decided on (its facets). Out: for each facet the
 position of the event with which its present value began; of an object that is gone, the event with which it went. Pure,
-and made anew by every replay. A controller's table says which facets each of its decisions rests on, by its reason (`Table`):
-of all that had to be so, what came last is the cause. A decision that only time let ripen, such as the end of a grace,
-rests on what began the time."""
+and made anew by every replay. A controller's table says which facets each of its decisions rests on, by its reason
+(`Table`): of all that had to be so, what came last is the cause. A decision that only time let ripen, such as the end
+of a grace, rests on what began the time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _named(name: str, facet: str) -> str:
 
 
 def newest(positions: FacetPositions, keys: Iterable[str]) -> int:
-    """Return the newest of some positions: of several things that were all needed, what came last; 0 if none has one."""
+    """Return the newest of some positions: of several things that were all needed, what came last; 0 if none has
+    one."""
     return max((positions.get(key, 0) for key in keys), default=0)
 
 

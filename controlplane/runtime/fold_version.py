@@ -17,8 +17,8 @@ import msgspec
 import controlplane
 from controlplane.settings import Settings
 
-# How a process is reached, how much it may ask, what it shows, and where it writes: of two replicas these differ, as they do of a
-# service and the command that archives its log, and no fold asks them.
+# How a process is reached, how much it may ask, what it shows, and where it writes: of two replicas these differ, as
+# they do of a service and the command that archives its log, and no fold asks them.
 _NOT_FOLDED = frozenset({"database", "management", "budgets", "http", "web", "tracing", "log", "leader"})
 # What stands above the controllers, by the folder of the package.
 _ABOVE = frozenset({"app", "audit", "cli", "clusters", "dst", "local", "simulation", "web"})

@@ -37,7 +37,8 @@ class MadeObject(NamedTuple):
 
 
 class KeptWhole(Protocol):
-    """A part that says itself what is to be kept of it, as values that are not changed any more, and takes that again."""
+    """A part that says itself what is to be kept of it, as values that are not changed any more, and takes that
+    again."""
 
     def kept(self) -> Any:
         """Return what is to be kept."""
@@ -52,8 +53,8 @@ def keeps(controller: object) -> bool:
 
 
 def taken(controller: object) -> dict[str, Any]:
-    """Return what a controller holds now, by the path of each attribute (`index.workloads`); it is not changed any more by
-    what is folded afterwards.
+    """Return what a controller holds now, by the path of each attribute (`index.workloads`); it is not changed any more
+    by what is folded afterwards.
     """
     found = {path: getattr(holder, name) for path, holder, name in _attributes(controller, "")}
     return {path: one.kept() if _is_whole(one) else _still(one) for path, one in found.items()}
@@ -68,7 +69,8 @@ def check(controller: object, parts: Mapping[str, Any]) -> None:
 
 
 def give(controller: object, parts: Mapping[str, Any]) -> None:
-    """Let a controller hold what was taken of one like it. Containers stay the same objects: others may have them too."""
+    """Let a controller hold what was taken of one like it. Containers stay the same objects: others may have them
+    too."""
     for path, holder, name in list(_attributes(controller, "")):
         value, held = parts[path], getattr(holder, name)
         if _is_whole(held):

@@ -1,9 +1,9 @@
 """Writes down what was taken of a controller (`controlplane.runtime.folded`), and reads it again.
 
-In: attributes by their path, values of any class of ours in them. Out: records, each the msgpack of an attribute or of some
-entries of one, read in the order in which they were written. A value becomes a list that begins with what it is: one of
-Python's own containers, or the number of a class, which the record that first has it names. Events are written as
-msgspec writes them, which knows what they are made of; of another struct those fields that have not their default. A
+In: attributes by their path, values of any class of ours in them. Out: records, each the msgpack of an attribute or of
+some entries of one, read in the order in which they were written. A value becomes a list that begins with what it is:
+one of Python's own containers, or the number of a class, which the record that first has it names. Events are written
+as msgspec writes them, which knows what they are made of; of another struct those fields that have not their default. A
 class is found by its name in this package, and nowhere else; nothing that was written is ever run."""
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from controlplane.runtime.folded import PACKAGE, PLAIN, FoldedError, MadeObject
 
 # So many entries of a dict are one record, those of dicts in it included.
 _ENTRIES = 32
-# A value with so many fields is kept once, however many others hold it: observations are shared, and are most of a state.
+# A value with so many fields is kept once, however many others hold it: observations are shared, and are most of a
+# state.
 _SHARED = 8
 
 # What stands first in the list that any other value becomes; from `_OF_CLASS` on, the number of a class.
@@ -36,7 +37,8 @@ _LARGEST = 1 << 63
 
 
 class _Class(NamedTuple):
-    """A class as records name it: its number, its fields with their defaults, and whether a value of it is kept once."""
+    """A class as records name it: its number, its fields with their defaults, and whether a value of it is kept
+    once."""
 
     number: int
     names: tuple[str, ...]

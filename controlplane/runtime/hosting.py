@@ -1,5 +1,5 @@
-"""What a controller brings to a process: its part of the log, what it wants to see of which cluster and may do there, and what
-it knows already.
+"""What a controller brings to a process: its part of the log, what it wants to see of which cluster and may do there,
+and what it knows already.
 
 A controller's folder has a function `host` that returns it, or nothing if the settings leave the controller out; its
 manifest names it. The loop is made of what they return."""
@@ -71,8 +71,8 @@ class GaugeReading(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedController:
     """A controller in a process. `home` and `workers` is what it watches on the management cluster, and on each other
-    one; `wants` is what it watches there besides, by what it has seen; `follows`: whether other clusters are connected to
-    for it.
+    one; `wants` is what it watches there besides, by what it has seen; `follows`: whether other clusters are connected
+    to for it.
 
     `unseen` says what it does not see of what its decisions rest on, "" if it sees all. `resting_on` counts what waits
     for word from a cluster that is away; `noun` is what it counts. `gauges` reads off its states what metrics show of
@@ -112,8 +112,8 @@ class ReviewHook(Value):
 
 
 class Endpoint(Value):
-    """Where the webhook is served, with which certificate; `section`: the settings that say so, `key` the one that names
-    the certificate."""
+    """Where the webhook is served, with which certificate; `section`: the settings that say so, `key` the one that
+    names the certificate."""
 
     section: str
     key_of_certificate: str
@@ -124,15 +124,16 @@ class Endpoint(Value):
 
 
 Place = Literal["management", "worker", "sending", "invited"]
-"""Where rights are: on the management cluster, on a worker, in each namespace of the management cluster that sends pods, or in
-each namespace of a target in which a source may have candidates."""
+"""Where rights are: on the management cluster, on a worker, in each namespace of the management cluster that sends
+pods, or in each namespace of a target in which a source may have candidates."""
 
 
 class GrantedRights(Value):
     """A manifest of `deploy` that counts `when` the settings say so; it is the one list of the rights themselves.
 
     `namespace`: where its Roles are by the settings, else as it says; `role`: the one that is meant, "" for all in it.
-    `resources`: those that are meant, empty for all in it. `bound`: whether the manifest, or its folder, binds it too."""
+    `resources`: those that are meant, empty for all in it. `bound`: whether the manifest, or its folder, binds it
+    too."""
 
     manifest: str
     when: Callable[[Settings], object]

@@ -79,8 +79,8 @@ class Leader:
             await self._clock.sleep(self._renew / 2)
 
     def _pause(self, heartbeat: Heartbeat) -> float:
-        """Return for how many seconds there is to be no other heartbeat before the lead is taken: who hesitates gives others a
-        lease more.
+        """Return for how many seconds there is to be no other heartbeat before the lead is taken: who hesitates gives
+        others a lease more.
         """
         return (0.0 if heartbeat.free else self._lease) + (self._lease if self.hesitates() else 0.0)
 

@@ -81,13 +81,13 @@ class Observer:
 class Ports:
     """What differs between a process on a machine and one in a simulation.
 
-    `lease`, `renew` and `poll` are seconds: how long a lead lasts without a heartbeat, how often one is given, and
-    the longest pause between two reads of the log. `claim`: for how long the Leases of the management cluster last by which
-    the processes of another log are kept away; 0: there are none. `ahead`: how many pieces of one watch are handed over together.
-    `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
-    `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's. Without `snapshots` a
-    process reads its whole log when it starts; without `read_models` what is asked of the whole fleet is read from its
-    events."""
+    `lease`, `renew` and `poll` are seconds: how long a lead lasts without a heartbeat, how often one is given, and the
+    longest pause between two reads of the log. `claim`: for how long the Leases of the management cluster last by which
+    the processes of another log are kept away; 0: there are none. `ahead`: how many pieces of one watch are handed over
+    together. `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
+    `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's. Without
+    `snapshots` a process reads its whole log when it starts; without `read_models` what is asked of the whole fleet is
+    read from its events."""
 
     open_log: OpenLog
     open_worker: OpenWorker | None = None

@@ -1,7 +1,8 @@
 """What a controller says of itself. Whatever lists controllers, their events or their reasons is made of manifests.
 
-In: the tables of a controller's own folder. Out: one value, of which the processes, the readers of a log, its codec, the
-doctor and the reference pages are made. What costs a start something is named here and loaded when it is asked for."""
+In: the tables of a controller's own folder. Out: one value, of which the processes, the readers of a log, its codec,
+the doctor and the reference pages are made. What costs a start something is named here and loaded when it is asked
+for."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ E = TypeVar("E", bound=Event)
 
 
 class ObservationsAhead(Generic[E]):
-    """What was seen of objects last and is not in the fold yet, by a key of each: events are appended in batches, and an object may
-    change once more, or go, before the first change is folded. What is like the fold is no news only if nothing else is on its way.
-    It is not from the log: a process that starts has nothing on its way."""
+    """What was seen of objects last and is not in the fold yet, by a key of each: events are appended in batches, and
+    an object may change once more, or go, before the first change is folded. What is like the fold is no news only if
+    nothing else is on its way. It is not from the log: a process that starts has nothing on its way."""
 
     GIVEN = ("_last",)
 

@@ -1,7 +1,8 @@
 """Sends spans to a collector: OpenTelemetry's own exporter, OTLP over HTTP.
 
-In: spans, and the collector's address. Out: batches, sent by a thread of its own; what the collector does not take is let go
-of, and nothing waits for it. The libraries are an extra (`controlplane[otel]`), which is loaded here and nowhere else."""
+In: spans, and the collector's address. Out: batches, sent by a thread of its own; what the collector does not take is
+let go of, and nothing waits for it. The libraries are an extra (`controlplane[otel]`), which is loaded here and nowhere
+else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Keeps the pods of Workloads, those of each in a stream of their own, with what is written to them.
 
-In: pods as they are shown, events in the log's order. Out: which event a pod is; states by stream. What is recorded of a pod, and
-what is written to it, each controller says. A write is open from its decision until its pod is seen to change, or to go."""
+In: pods as they are shown, events in the log's order. Out: which event a pod is; states by stream. What is recorded of
+a pod, and what is written to it, each controller says. A write is open from its decision until its pod is seen to
+change, or to go."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ P = TypeVar("P", bound=ObjectObserved)
 
 
 class PodsState(OpenWrites[D, WriteFailure], Generic[D, P]):
-    """The pods of a Workload by UID, and what is open about them. `vain`: at which version of a pod a write changed nothing."""
+    """The pods of a Workload by UID, and what is open about them. `vain`: at which version of a pod a write changed
+    nothing."""
 
     version: int = 0
     position: int = 0
@@ -42,8 +44,8 @@ S = TypeVar("S", bound=PodsState[Any, Any])
 
 
 class PodStreams(ABC, Generic[S]):
-    """The pods of all Workloads, by stream. `OBSERVED`, `GONE` and `WRITE` are the events of a pod that was seen, of one that went,
-    and of a write to one, whose target is `Pod/NAME`."""
+    """The pods of all Workloads, by stream. `OBSERVED`, `GONE` and `WRITE` are the events of a pod that was seen, of
+    one that went, and of a write to one, whose target is `Pod/NAME`."""
 
     OBSERVED: ClassVar[type[ObjectObserved]]
     GONE: ClassVar[type[ObjectVanished]]
@@ -57,14 +59,16 @@ class PodStreams(ABC, Generic[S]):
 
     @abstractmethod
     def observed(self, change: ObjectChange) -> Any:
-        """Return the observation of a pod that is there; None if nothing rests on it. `Misfit` names a field that does not fit."""
+        """Return the observation of a pod that is there; None if nothing rests on it. `Misfit` names a field that does
+        not fit."""
 
     @abstractmethod
     def gone(self, change: ObjectChange, known: Any) -> Event:
         """Return that a pod is gone which was observed before."""
 
     def kind_of(self, event: Any) -> str | None:
-        """Return in which watch a pod was shown, by the name of the kind; None if there is one watch. Others say nothing of it."""
+        """Return in which watch a pod was shown, by the name of the kind; None if there is one watch. Others say
+        nothing of it."""
         return None
 
     @abstractmethod
@@ -130,7 +134,8 @@ def target_of(name: str) -> str:
 
 
 def is_in_conflict(state: PodsState[Any, Any]) -> bool:
-    """Whether a pod has changed under a write, perhaps by our own write whose answer was lost: its next version will tell."""
+    """Whether a pod has changed under a write, perhaps by our own write whose answer was lost: its next version will
+    tell."""
     return any(one.error == "Conflict" for one in state.trouble.values())
 
 

@@ -1,4 +1,5 @@
-"""The ClusterProfiles of our namespace, as they now are: where workers' clusters are, if their MultiKueueClusters say so.
+"""The ClusterProfiles of our namespace, as they now are: where workers' clusters are, if their MultiKueueClusters say
+so.
 
 In: the deltas of one reflector. Out: what a profile says of the way to its cluster, and a word to the connections when
 that changed. They never reach the log."""

@@ -33,11 +33,11 @@ _REFUSED_PAUSE = 2.0
 class Recorder:
     """A `Sink` that writes to the log. `lift` makes the event of a list that is complete or a kind that is off.
 
-    `incarnations` is told, before the first delta of a connection, which incarnation of the cluster it shows. `sole`: one
-    controller alone looks at every kind, so what reflectors know of it is in the log, and a list after a takeover or a
-    cut costs only what is new. `refused(event, error)` makes the event that takes the place of one that the database
-    refuses; `stuck(why)` hears when it takes neither, and None when it takes something again. `redaction` says what the
-    log keeps of bodies, which are whole in memory alone."""
+    `incarnations` is told, before the first delta of a connection, which incarnation of the cluster it shows. `sole`:
+    one controller alone looks at every kind, so what reflectors know of it is in the log, and a list after a takeover
+    or a cut costs only what is new. `refused(event, error)` makes the event that takes the place of one that the
+    database refuses; `stuck(why)` hears when it takes neither, and None when it takes something again. `redaction` says
+    what the log keeps of bodies, which are whole in memory alone."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class Recorder:
         for delta in deltas:
             if isinstance(delta, Change):
                 seen = self._seen(cluster, delta, now)
-                # What the log holds is not offered again; the bodies of it are in no other place than in what is shown now.
+                # What the log holds is not offered again; the bodies of it are in no other place than in what is shown
+                # now.
                 events += () if delta.seen and self._sole else seen
             else:
                 events.append(self._lift(cluster, delta))

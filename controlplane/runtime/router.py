@@ -131,8 +131,8 @@ class ControllerRouter:
         return owner.controller.decide(stream, now) if owner is not None else _NOTHING
 
     def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
-        """Return what the owner of a stream decides on events that are about to be committed; None where they have to be
-        folded first.
+        """Return what the owner of a stream decides on events that are about to be committed; None where they have to
+        be folded first.
         """
         owner = self._owner(events[0].stream)
         return owner.anticipating.anticipate(events, now) if owner is not None and owner.anticipating else None
@@ -208,7 +208,8 @@ def merged(types: Iterable[Iterable[type[Event]]]) -> tuple[type[Event], ...]:
             known = named.setdefault(event_type.__name__, event_type)
             if known is not event_type:
                 raise ValueError(
-                    f"two event types are called {event_type.__name__}: in {known.__module__} and {event_type.__module__}"
+                    f"two event types are called {event_type.__name__}: in {known.__module__} and "
+                    f"{event_type.__module__}"
                 )
     return tuple(named.values())
 

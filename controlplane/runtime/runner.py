@@ -2,8 +2,8 @@
 happened.
 
 In: the log from a position. Out: decisions in the log, open writes handed to the executors. Whatever this process
-appended comes back here like everybody else's: only what is committed is folded, and only what is folded is carried out.
-What follows from an event can be decided before its commit, on a copy of one state, and is committed with it
+appended comes back here like everybody else's: only what is committed is folded, and only what is folded is carried
+out. What follows from an event can be decided before its commit, on a copy of one state, and is committed with it
 (docs/decisions/0028).
 """
 
@@ -35,9 +35,9 @@ class Runner:
     """One controller over one log.
 
     `reads` carries out the reads of a controller that is `Reading`; `anticipating` decides on events before they are
-    committed; `on_folded(events)` hears each batch after it was folded, `on_failed(stream)` of each stream about which nothing
-    could be decided, for a fault of ours; `poll` is the longest nap in seconds; `slice_` bounds how many streams are decided
-    about before the event loop gets a turn."""
+    committed; `on_folded(events)` hears each batch after it was folded, `on_failed(stream)` of each stream about which
+    nothing could be decided, for a fault of ours; `poll` is the longest nap in seconds; `slice_` bounds how many
+    streams are decided about before the event loop gets a turn."""
 
     def __init__(
         self,
@@ -79,7 +79,8 @@ class Runner:
             pass
 
     def begin_with(self, events: Sequence[Recorded], position: int) -> None:
-        """Fold events with which a process begins, and go on after a position: what it is told of the others is nothing."""
+        """Fold events with which a process begins, and go on after a position: what it is told of the others is
+        nothing."""
         for recorded in events:
             self._controller.fold(recorded)
         self.position = position
@@ -139,7 +140,8 @@ class Runner:
         try:
             decided = self._controller.decide(stream, now)
         except Exception:
-            # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or later.
+            # A fault of ours on one stream must not stop the others; it is tried again when the stream changes, or
+            # later.
             _log.exception("deciding failed", stream=stream)
             self._on_failed(stream)
             self._wake(stream, now + timedelta(seconds=30))
@@ -151,8 +153,8 @@ class Runner:
         return _request(stream, decided)
 
     def _follow_ups(self, events: Sequence[Recorded]) -> FollowUp:
-        """Return what is decided on events that are about to be committed. What is not decided here is decided when they
-        are folded.
+        """Return what is decided on events that are about to be committed. What is not decided here is decided when
+        they are folded.
         """
         now, streams = self._clock.now(), dict[str, list[Recorded]]()
         for recorded in events:
@@ -184,7 +186,8 @@ class Runner:
             _log.warning("decision not recorded, will try again", stream=stream, error=str(error))
             self._wake(stream, now + timedelta(seconds=5))
         elif len(expected) > 1:
-            # What came on the stream itself makes it decided about again. What came on another one may be no news to it.
+            # What came on the stream itself makes it decided about again. What came on another one may be no news to
+            # it.
             self._wake(stream, now + _AGAIN)
 
     def _wake(self, stream: str, when: datetime) -> None:

@@ -15,8 +15,8 @@ from controlplane.kube.kinds import Json, meta
 
 
 class Secrets:
-    """A `Sink` for Secrets. `on_change(name)` hears of each that appears, changes or goes, and of each that somebody asked for
-    while none could be read."""
+    """A `Sink` for Secrets. `on_change(name)` hears of each that appears, changes or goes, and of each that somebody
+    asked for while none could be read."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._objects: dict[str, Json] = {}

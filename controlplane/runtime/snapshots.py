@@ -1,9 +1,9 @@
 """Lets a process start from what another one had folded of the log, and keeps what this one has folded for the next.
 
-In: the controllers of a process with what the router and the log remember beside them, and where snapshots are kept. Out:
-the same state as if the whole log had been read, or none, with a message that says why; and a snapshot whenever enough
-has been folded since the last, at a moment at which nothing is. What is folded is taken at one position of the log, at
-once, and written down in slices between which the event loop goes on."""
+In: the controllers of a process with what the router and the log remember beside them, and where snapshots are kept.
+Out: the same state as if the whole log had been read, or none, with a message that says why; and a snapshot whenever
+enough has been folded since the last, at a moment at which nothing is. What is folded is taken at one position of the
+log, at once, and written down in slices between which the event loop goes on."""
 
 from __future__ import annotations
 
@@ -143,8 +143,9 @@ class Snapshots:
         return streams
 
     async def start(self, runner: Runner, upto: int | None) -> Start | None:
-        """Begin with the newest snapshot of this fold; if there is only one of another, with what that says is left of the log. Return
-        where that ends, None if there is neither. Whoever was interrupted calls it again. Raises `LogUnavailable`."""
+        """Begin with the newest snapshot of this fold; if there is only one of another, with what that says is left of
+        the log. Return where that ends, None if there is neither. Whoever was interrupted calls it again. Raises
+        `LogUnavailable`."""
         if not runner.position and (start := await self.restore(upto)) is not None:
             runner.position = start.position
             return start
@@ -157,8 +158,9 @@ class Snapshots:
     # --- the start without one of this fold ------------------------------------------------------------------------
 
     async def left(self, upto: int | None = None) -> NeededStreams | None:
-        """Return what a snapshot of another fold says is left of the log without the streams that are over; None if there is none that
-        this process believes. What was said once is said again, for whoever was interrupted. Raises `LogUnavailable`."""
+        """Return what a snapshot of another fold says is left of the log without the streams that are over; None if
+        there is none that this process believes. What was said once is said again, for whoever was interrupted. Raises
+        `LogUnavailable`."""
         tried: list[int] = []
         while self._left is None and (found := await self._store.found("", upto, tried)) is not None:
             tried.append(found.position)
@@ -284,7 +286,8 @@ class Snapshots:
 
 
 def _said(contents: Contents) -> LeftStreams:
-    """Return what is said of the streams of a snapshot; `MsgspecError` if that is nothing which this version understands."""
+    """Return what is said of the streams of a snapshot; `MsgspecError` if that is nothing which this version
+    understands."""
     return msgspec.convert(contents.left, LeftStreams)
 
 
@@ -293,7 +296,8 @@ def _chunk(records: Sequence[object]) -> bytes:
 
 
 def snapshots_of(context: ProcessContext, router: ControllerRouter, log: Log) -> Snapshots | None:
-    """Return the snapshots of a process; None if it has none: they are off, or one of its controllers cannot be kept."""
+    """Return the snapshots of a process; None if it has none: they are off, or one of its controllers cannot be
+    kept."""
     opened, every = context.ports.snapshots, context.settings.log.snapshot_every
     if opened is None or not every or not all(keeps(one.controller) for one in router.registrations):
         return None

@@ -1,8 +1,9 @@
-"""The hops of a trace as spans: from a watch line to its commit, from there to a decision, to the request, and to what settled it.
+"""The hops of a trace as spans: from a watch line to its commit, from there to a decision, to the request, and to what
+settled it.
 
-In: events as they are folded, and requests as they end. Out: a `Span` of each, to whoever exports them. Nothing is carried
-along for it: an event has its trace and its cause, so the span of an event is named by its position. Nothing here loads a
-library of tracing."""
+In: events as they are folded, and requests as they end. Out: a `Span` of each, to whoever exports them. Nothing is
+carried along for it: an event has its trace and its cause, so the span of an event is named by its position. Nothing
+here loads a library of tracing."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ Found = TypeVar("Found")
 
 
 class Span(NamedTuple):
-    """A hop. `trace`, `id` and `parent` are hexadecimal, of 32 and twice 16 digits; `parent` is "" at the beginning of a trace.
-    `failed` says what went wrong, "" if nothing did."""
+    """A hop. `trace`, `id` and `parent` are hexadecimal, of 32 and twice 16 digits; `parent` is "" at the beginning of
+    a trace. `failed` says what went wrong, "" if nothing did."""
 
     trace: str
     id: str
@@ -42,8 +43,8 @@ def trace_id(trace: str) -> str:
 
 
 class Spans:
-    """Makes spans of what happens while this process leads a log. `share` of the traces are told of, the same ones by every
-    process."""
+    """Makes spans of what happens while this process leads a log. `share` of the traces are told of, the same ones by
+    every process."""
 
     def __init__(self, export: Callable[[Span], None], log: str, share: float = 1.0) -> None:
         self._export, self._log = export, log
@@ -55,7 +56,8 @@ class Spans:
         return bool(trace) and int(trace[-16:], 16) < self._below
 
     def folded(self, recorded: Recorded) -> None:
-        """Tell of an event: what was seen lasts from the line to the commit, what was decided from the commit of its cause."""
+        """Tell of an event: what was seen lasts from the line to the commit, what was decided from the commit of its
+        cause."""
         if not self._told(recorded.trace):
             return
         _remember(self._at, recorded.position, recorded.recorded_at)

@@ -1,8 +1,8 @@
-"""What a controller tells of the objects that it records: which words a person may type for one, where its history is, and why
-it is where it is.
+"""What a controller tells of the objects that it records: which words a person may type for one, where its history is,
+and why it is where it is.
 
-In: a kind, a namespace and a name, and a reader of the log. Out: an `ObjectHistory`, and its `Explanation`. A slice has them in
-its `explain.py`; `controlplane.audit.local` puts those of all slices together."""
+In: a kind, a namespace and a name, and a reader of the log. Out: an `ObjectHistory`, and its `Explanation`. A slice has
+them in its `explain.py`; `controlplane.audit.local` puts those of all slices together."""
 
 from __future__ import annotations
 
@@ -44,19 +44,21 @@ class HistoryReader(Protocol):
     """A log, for reading."""
 
     def of(self, *streams: str, after: int = 0, kind: str = "", newest: bool = False) -> list[Recorded]:
-        """Return the events after a position, by position: of some streams, or of one type; with `newest` the last alone."""
+        """Return the events after a position, by position: of some streams, or of one type; with `newest` the last
+        alone."""
 
 
 class ObjectStories(Value):
-    """What one controller tells. `words` has what may stand before NAMESPACE/NAME, as kubectl has it, with the kind that is
-    meant; `absent` says of a kind when its objects are recorded, for somebody who asks for one that is not there.
+    """What one controller tells. `words` has what may stand before NAMESPACE/NAME, as kubectl has it, with the kind
+    that is meant; `absent` says of a kind when its objects are recorded, for somebody who asks for one that is not
+    there.
 
-    `streams` names those in which an object of a kind may have its history, the first its own; `find` reads more than that
-    one.
+    `streams` names those in which an object of a kind may have its history, the first its own; `find` reads more than
+    that one.
 
-    What follows is by the kind of a history. `explain` says why its object is where it is. `chain`: the part of it within
-    which an event that says what the one before said is no news; `repeats`: whether an event says what another stream says
-    as well; `detail`: what its moments say beside the phrase of an event."""
+    What follows is by the kind of a history. `explain` says why its object is where it is. `chain`: the part of it
+    within which an event that says what the one before said is no news; `repeats`: whether an event says what another
+    stream says as well; `detail`: what its moments say beside the phrase of an event."""
 
     words: Mapping[str, str] = {}
     streams: Callable[[str, str, str], Sequence[str]]

@@ -276,8 +276,8 @@ class LeadershipTerm(ABC):
     async def _together(
         self, home: ManagementConnection, own: Iterable[Part], failure: asyncio.Future[None], stop: asyncio.Event
     ) -> None:
-        """Run the parts of every process and its own until stopped, or until the lead is let go; raises `Fenced`, or the fault
-        of whatever part ended first.
+        """Run the parts of every process and its own until stopped, or until the lead is let go; raises `Fenced`, or
+        the fault of whatever part ended first.
         """
         parts: list[Part] = [
             self.runner.run(),
@@ -318,7 +318,8 @@ class LeadershipTerm(ABC):
     # --- what is heard -----------------------------------------------------------------------------------------------
 
     def _noted(self, cluster: str, fact: Fact, kinds: Sequence[Kind]) -> Event | None:
-        """Return the event of a fact, if there is one, once the recorder knows which incarnation of the cluster it begins."""
+        """Return the event of a fact, if there is one, once the recorder knows which incarnation of the cluster it
+        begins."""
         connections = self._controllers.connections
         known = connections.get(cluster)
         event = event_of(cluster, fact, kinds, self._context.settings.leader.identity, connections)

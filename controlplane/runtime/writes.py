@@ -28,8 +28,8 @@ _replace = msgspec.structs.replace
 
 
 class WriteFailed(Event):
-    """An API server said no to a write. It is decided anew, not before `retry_at`. `sent_before`: the same write was sent
-    before, and may have been carried out then.
+    """An API server said no to a write. It is decided anew, not before `retry_at`. `sent_before`: the same write was
+    sent before, and may have been carried out then.
     """
 
     target: str

@@ -1,8 +1,9 @@
 """Reads the access providers of ClusterProfiles: commands that log in to clusters, as Kueue's configuration has them
-(`multiKueue.clusterProfile.accessProviders`, kubernetes-sigs/kueue apis/config/v1beta2/configuration_types.go, ff69552e).
+(`multiKueue.clusterProfile.accessProviders`, kubernetes-sigs/kueue apis/config/v1beta2/configuration_types.go,
+ff69552e).
 
-In: a list out of a settings file, or JSON out of a variable. Out: values that connections are made with. A command comes
-from here and never from an object of the API."""
+In: a list out of a settings file, or JSON out of a variable. Out: values that connections are made with. A command
+comes from here and never from an object of the API."""
 
 from __future__ import annotations
 

@@ -32,16 +32,16 @@ class VirtualNodeSettings(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "Whether source pods are bound to a virtual Node of their target: Services reach them where `podIps` is `show`, and "
-            "`kubectl get nodes` shows the targets. Needs `deploy/candidates/virtual-nodes`.",
+            "Whether source pods are bound to a virtual Node of their target: Services reach them where `podIps` is "
+            "`show`, and `kubectl get nodes` shows the targets. Needs `deploy/candidates/virtual-nodes`.",
         ),
     ] = "no"
     certificate: Annotated[
         str,
         Setting(
             FILE,
-            "The certificate (PEM) with which the kubelet API of virtual Nodes is served, for `kubectl logs`, `exec`, `attach` and "
-            "`port-forward`; read anew when it changes. Empty: it is not served.",
+            "The certificate (PEM) with which the kubelet API of virtual Nodes is served, for `kubectl logs`, `exec`, "
+            "`attach` and `port-forward`; read anew when it changes. Empty: it is not served.",
         ),
     ] = ""
     key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
@@ -49,16 +49,17 @@ class VirtualNodeSettings(Value, rename="camel"):
         str,
         Setting(
             FILE,
-            "The authority (PEM) of the certificate with which the API server asks kubelets (`--kubelet-client-certificate`): in most "
-            "clusters the one that a pod finds with its token. Others show a token.",
+            "The authority (PEM) of the certificate with which the API server asks kubelets "
+            "(`--kubelet-client-certificate`): in most clusters the one that a pod finds with its token. Others show "
+            "a token.",
         ),
     ] = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
     node_address: Annotated[
         str,
         Setting(
             Text(what="an IP address or a DNS name", pattern=r"[0-9A-Za-z][-0-9A-Za-z.:]*", longest=253, empty=True),
-            "Where the API server reaches this process: what virtual Nodes give as their address. Its own pod's IP, since the process "
-            "that leads answers. Needed with `certificate`.",
+            "Where the API server reaches this process: what virtual Nodes give as their address. Its own pod's IP, "
+            "since the process that leads answers. Needed with `certificate`.",
         ),
     ] = ""
     address: Annotated[str, Setting(Checked("IP address", ip_address), "The address to listen on.")] = "0.0.0.0"  # noqa: S104
@@ -79,8 +80,8 @@ class Candidates(Value, rename="camel"):
         str,
         Setting(
             replace(LABEL_VALUE, empty=True),
-            "This cluster's name, as the CandidateSources of its targets spell it. Needed if `run.controllers` names `candidates`. "
-            "Never give it to another cluster: whoever has the name owns the candidates.",
+            "This cluster's name, as the CandidateSources of its targets spell it. Needed if `run.controllers` names "
+            "`candidates`. Never give it to another cluster: whoever has the name owns the candidates.",
         ),
     ] = ""
     scheduler_name: Annotated[
@@ -108,15 +109,16 @@ class Candidates(Value, rename="camel"):
         tuple[str, ...],
         Setting(
             Items("names of MultiKueueClusters, each with `:TIER` or not", _TARGET, 256),
-            "The clusters that every allowed namespace may use, beside the CandidateTargets that are in it. Tier 0, the default, is "
-            "preferred to 1, as one's own machines to a cloud's.",
+            "The clusters that every allowed namespace may use, beside the CandidateTargets that are in it. Tier 0, "
+            "the default, is preferred to 1, as one's own machines to a cloud's.",
         ),
     ] = ()
     placement: Annotated[
         str,
         Setting(
             Choice(("first-ready", "best-of")),
-            "Which target gets a pod: the first that has a node for it, or the one with the best score among those that answer in time.",
+            "Which target gets a pod: the first that has a node for it, or the one with the best score among those "
+            "that answer in time.",
         ),
     ] = "first-ready"
     min_candidates: Annotated[
@@ -144,14 +146,16 @@ class Candidates(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(most=timedelta(minutes=30)),
-            "How long a permit to preempt holds: while those who are evicted stop, no other target is permitted to evict for the same pod.",
+            "How long a permit to preempt holds: while those who are evicted stop, no other target is permitted to "
+            "evict for the same pod.",
         ),
     ] = timedelta(minutes=2)
     scale_up_wait: Annotated[
         timedelta,
         Setting(
             Duration(zero="the autoscalers of all targets add nodes at once", most=timedelta(days=1)),
-            "How long the autoscaler of one target alone may add nodes for a pod that no target has a node for, before another one's may.",
+            "How long the autoscaler of one target alone may add nodes for a pod that no target has a node for, "
+            "before another one's may.",
         ),
     ] = timedelta(minutes=10)
     clock_skew: Annotated[
@@ -165,29 +169,32 @@ class Candidates(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(most=timedelta(minutes=10)),
-            "How long a target's answer to a pod is waited for. After that its silence is a no, which the pod shows, until it answers: "
-            "others may preempt, and spread is counted without it.",
+            "How long a target's answer to a pod is waited for. After that its silence is a no, which the pod shows, "
+            "until it answers: others may preempt, and spread is counted without it.",
         ),
     ] = timedelta(seconds=30)
     lost_after: Annotated[
         timedelta,
         Setting(
             Duration(),
-            "How long a pod stays with a target that cannot be reached, or shows no candidates, before it is placed anew.",
+            "How long a pod stays with a target that cannot be reached, or shows no candidates, before it is placed "
+            "anew.",
         ),
     ] = timedelta(minutes=15)
     execution_policy: Annotated[
         str,
         Setting(
             EXECUTION_POLICY,
-            "What happens to a pod whose target stays away: placed anew after `lostAfter`, or not before the old one is known to be dead.",
+            "What happens to a pod whose target stays away: placed anew after `lostAfter`, or not before the old one "
+            "is known to be dead.",
         ),
     ] = "at-least-once"
     gang_wait: Annotated[
         timedelta,
         Setting(
             Duration(most=timedelta(seconds=20)),
-            "How long a gang that has room for all of it nowhere holds the places that it has, before it gives them back and rests.",
+            "How long a gang that has room for all of it nowhere holds the places that it has, before it gives them "
+            "back and rests.",
         ),
     ] = timedelta(seconds=15)
     gang_timeout: Annotated[
@@ -201,7 +208,8 @@ class Candidates(Value, rename="camel"):
         str,
         Setting(
             Choice(("hide", "show")),
-            "Whether a source pod shows its delegate's addresses: only where the clusters' pod networks reach each other.",
+            "Whether a source pod shows its delegate's addresses: only where the clusters' pod networks reach each "
+            "other.",
         ),
     ] = "hide"
     virtual_nodes: VirtualNodeSettings = VirtualNodeSettings()
@@ -209,14 +217,15 @@ class Candidates(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "Whether the ConfigMaps and Secrets that a pod names are copied to the target that won, and removed with it.",
+            "Whether the ConfigMaps and Secrets that a pod names are copied to the target that won, and removed with "
+            "it.",
         ),
     ] = "yes"
 
 
 def candidate_contradictions(chosen: Candidates, *, runs: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name; `runs`: whether
-    the controller does.
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name; `runs`:
+    whether the controller does.
     """
     if runs and not chosen.cluster:
         yield (
@@ -244,7 +253,10 @@ def _virtual_node_contradictions(chosen: VirtualNodeSettings) -> Iterator[tuple[
     if chosen.certificate and not chosen.node_address:
         yield (
             f"{section}.nodeAddress",
-            f"must be set with {section}.certificate: the API server asks for logs where the Nodes say; give the pod's own IP",
+            (
+                f"must be set with {section}.certificate: the API server asks for logs where the Nodes say; give the pod's "
+                "own IP"
+            ),
         )
     if chosen.certificate and not chosen.client_authority:
         yield f"{section}.clientAuthority", f"must be set with {section}.certificate: by it the API server is known"

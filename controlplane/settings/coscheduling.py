@@ -27,8 +27,8 @@ class CoschedulingSettings(Value, rename="camel"):
         str,
         Setting(
             Choice(MODES),
-            "What is kept together. `flag`: what Tekton's own flag `coschedule` says; another mode holds instead of it, for a Tekton that "
-            "is told to place nothing (`coschedule: disabled`).",
+            "What is kept together. `flag`: what Tekton's own flag `coschedule` says; another mode holds instead of "
+            "it, for a Tekton that is told to place nothing (`coschedule: disabled`).",
         ),
     ] = "flag"
     config_namespace: Annotated[
@@ -42,8 +42,8 @@ class CoschedulingSettings(Value, rename="camel"):
         str,
         Setting(
             Text(what="the name of an image", pattern=r"\S+", longest=512, empty=True),
-            "The image of placeholders, which does nothing: Tekton's own (`-nop-image` of its controller). Needed if `run.controllers` "
-            "names `coscheduling`.",
+            "The image of placeholders, which does nothing: Tekton's own (`-nop-image` of its controller). Needed if "
+            "`run.controllers` names `coscheduling`.",
         ),
     ] = ""
     old_worker: Annotated[
@@ -56,23 +56,25 @@ class CoschedulingSettings(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(zero="never"),
-            "How long a task waits that can never run where its placeholder is, and nowhere else, by what nodes are and can be given, "
-            "before it is cancelled with a message that says so. `0s` where nodes are added when they are needed.",
+            "How long a task waits that can never run where its placeholder is, and nowhere else, by what nodes are "
+            "and can be given, before it is cancelled with a message that says so. `0s` where nodes are added when "
+            "they are needed.",
         ),
     ] = timedelta(minutes=10)
     isolate_everywhere: Annotated[
         str,
         Setting(
             YES_NO,
-            "In the mode `isolate-pipelinerun`: whether a node has one run of all namespaces, or, as Tekton does it, one of each.",
+            "In the mode `isolate-pipelinerun`: whether a node has one run of all namespaces, or, as Tekton does it, "
+            "one of each.",
         ),
     ] = "no"
     webhook_certificate: Annotated[
         str,
         Setting(
             FILE,
-            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: the section `webhook` "
-            "says where it is served, and with what.",
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: the "
+            "section `webhook` says where it is served, and with what.",
         ),
     ] = ""
     webhook_key: Annotated[
@@ -90,14 +92,15 @@ class CoschedulingSettings(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(zero="not at all", most=timedelta(seconds=10)),
-            "How long the webhook waits for a run that it does not know yet. Less than the `timeoutSeconds` of its configuration.",
+            "How long the webhook waits for a run that it does not know yet. Less than the `timeoutSeconds` of its "
+            "configuration.",
         ),
     ] = timedelta(seconds=2)
 
 
 def coscheduling_contradictions(chosen: CoschedulingSettings, *, runs: bool, served: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name. `runs`: whether
-    the controller does; `served`: whether the section `webhook` says where the webhook is.
+    """Yield the keys whose values do not go with others, each with the reason, to follow the key's name. `runs`:
+    whether the controller does; `served`: whether the section `webhook` says where the webhook is.
     """
     if runs and not chosen.image:
         yield (

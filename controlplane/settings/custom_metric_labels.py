@@ -1,5 +1,6 @@
-"""Reads which labels and annotations of objects Kueue's metrics have, as Kueue's configuration has it (`metrics.customLabels`,
-kubernetes-sigs/kueue apis/config/v1beta2/configuration_types.go, pkg/config/validation.go, ff69552e).
+"""Reads which labels and annotations of objects Kueue's metrics have, as Kueue's configuration has it
+(`metrics.customLabels`, kubernetes-sigs/kueue apis/config/v1beta2/configuration_types.go, pkg/config/validation.go,
+ff69552e).
 
 In: a list out of a settings file, or JSON out of a variable. Out: values."""
 
@@ -24,8 +25,9 @@ _FIELDS = ("name", "sourceKind", "sourceLabelKey", "sourceAnnotationKey", "track
 
 @dataclass(frozen=True, slots=True)
 class CustomLabel:
-    """The label `custom_<name>` of metrics: the value of an object's label, or of its annotation if `annotation_key` is set.
-    `source_kind` is the kind of the object. `tracked_values`: all others are reported as one; empty: every value is reported."""
+    """The label `custom_<name>` of metrics: the value of an object's label, or of its annotation if `annotation_key` is
+    set. `source_kind` is the kind of the object. `tracked_values`: all others are reported as one; empty: every value
+    is reported."""
 
     name: str
     source_kind: str = CLUSTER_QUEUE
@@ -65,8 +67,8 @@ class CustomLabelRules:
     def describe(self) -> str:
         """Say the shape."""
         return (
-            "list of labels, each with `name`, `sourceKind`, `sourceLabelKey` or `sourceAnnotationKey`, and `trackedValues`, in a "
-            "variable as JSON, or empty"
+            "list of labels, each with `name`, `sourceKind`, `sourceLabelKey` or `sourceAnnotationKey`, and "
+            "`trackedValues`, in a variable as JSON, or empty"
         )
 
 

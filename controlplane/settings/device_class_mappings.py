@@ -146,7 +146,8 @@ def _name(raw: object, at: str, what: str) -> str:
 
 
 def _check_classes(mappings: Sequence[DeviceClassMapping]) -> None:
-    """Raise ValueError for a class whose devices would count as two resources. They may count by two counters, each as one."""
+    """Raise ValueError for a class whose devices would count as two resources. They may count by two counters, each as
+    one."""
     known: dict[str, tuple[str, set[str]]] = {}
     for at, mapping in enumerate(mappings):
         counter = mapping.sources[0].counter if mapping.sources else ""

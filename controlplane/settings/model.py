@@ -47,7 +47,8 @@ CONTROLLERS = ("multikueue", "candidates", "podgroups", "coscheduling")
 """What `controlplane run` can host."""
 
 REDACTED = ("args", "command", "script", "params.value", "entrypoint", "runtimeEnvYAML")
-"""What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often as variables do."""
+"""What the log leaves out of bodies unless a setting says otherwise: command lines and parameters hold tokens as often
+as variables do."""
 
 _FINITE = 1_000_000
 
@@ -62,7 +63,8 @@ class DatabaseSettings(Value, rename="camel"):
         str,
         Setting(
             LOG_NAME,
-            "The name of the log in that database. Several control planes may share a database, each with a log of its own.",
+            "The name of the log in that database. Several control planes may share a database, each with a log of "
+            "its own.",
         ),
     ] = "main"
     role: Annotated[
@@ -81,8 +83,9 @@ class RunSettings(Value, rename="camel"):
         tuple[str, ...],
         Setting(
             Names(CONTROLLERS),
-            "Which controllers run, in one log: `multikueue` dispatches Workloads, `candidates` places pods on other clusters, "
-            "`podgroups` puts pods of this cluster into PodGroups, `coscheduling` keeps the pods of a PipelineRun on one node.",
+            "Which controllers run, in one log: `multikueue` dispatches Workloads, `candidates` places pods on other "
+            "clusters, `podgroups` puts pods of this cluster into PodGroups, `coscheduling` keeps the pods of a "
+            "PipelineRun on one node.",
         ),
     ] = ("multikueue",)
 
@@ -143,8 +146,8 @@ class ClusterSettings(Value, rename="camel"):
         int,
         Setting(
             Integer(least=1, most=100),
-            "When more than this share of the workers is lost together, of two only both, nothing is taken from them: it may be us. "
-            "100: never.",
+            "When more than this share of the workers is lost together, of two only both, nothing is taken from them: "
+            "it may be us. 100: never.",
         ),
     ] = 50
     watch_inactivity: Annotated[
@@ -161,15 +164,16 @@ class Http(Value, rename="camel"):
 
 
 class WebhookSettings(Value, rename="camel"):
-    """Where the admission webhook is served: jobs are made ours at `/mutate/multikueue`, pods that ask for it by a label
-    are sent to other clusters at `/mutate/candidates`, and what a PipelineRun starts is placed at `/mutate/coscheduling`,
-    as far as the controllers run that answer."""
+    """Where the admission webhook is served: jobs are made ours at `/mutate/multikueue`, pods that ask for it by a
+    label are sent to other clusters at `/mutate/candidates`, and what a PipelineRun starts is placed at
+    `/mutate/coscheduling`, as far as the controllers run that answer."""
 
     certificate: Annotated[
         str,
         Setting(
             FILE,
-            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: there is no webhook.",
+            "The certificate (PEM) with which the admission webhook is served, read anew when it changes. Empty: "
+            "there is no webhook.",
         ),
     ] = ""
     key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
@@ -188,24 +192,25 @@ class LogSettings(Value, rename="camel"):
         tuple[str, ...],
         Setting(
             Items("field paths, such as `args` or `template.spec.volumes`", r"[^.\s,]+(\.[^.\s,]+)*", 253),
-            "What the database never gets of jobs and pods: fields, by the end of their path. The values of `env` are left out in any "
-            "case, and so are annotations that decide nothing. Copies on workers have all of it.",
+            "What the database never gets of jobs and pods: fields, by the end of their path. The values of `env` are "
+            "left out in any case, and so are annotations that decide nothing. Copies on workers have all of it.",
         ),
     ] = REDACTED
     snapshot_every: Annotated[
         int,
         Setting(
             Integer(least=0, most=_FINITE),
-            "After so many events what was folded of the log is kept in the database, so that a process that starts reads what "
-            "came after it. 0: never; a process that starts reads the whole log.",
+            "After so many events what was folded of the log is kept in the database, so that a process that starts "
+            "reads what came after it. 0: never; a process that starts reads the whole log.",
         ),
     ] = 50_000
     read_models_after: Annotated[
         timedelta,
         Setting(
             Duration(zero="never", most=timedelta(days=30)),
-            "So long after its last event, what the views `runs`, `workload_phases`, `placements`, `pending_reasons` and `effects` say of "
-            "a Workload that is over is kept in a table, so that a month of the fleet is quickly read. 0: never.",
+            "So long after its last event, what the views `runs`, `workload_phases`, `placements`, `pending_reasons` "
+            "and `effects` say of a Workload that is over is kept in a table, so that a month of the fleet is quickly "
+            "read. 0: never.",
         ),
     ] = timedelta(minutes=10)
     retention: Retention = Retention()
@@ -226,8 +231,8 @@ class LeaderSettings(Value, rename="camel"):
         str,
         Setting(
             Text(what=NAMESPACE.what, pattern=NAMESPACE.pattern, longest=NAMESPACE.longest, empty=True),
-            "The namespace of the Leases on the management cluster by which the services of other logs are kept from dispatching it "
-            "as well; the same for all services of a cluster. Empty: no Leases.",
+            "The namespace of the Leases on the management cluster by which the services of other logs are kept from "
+            "dispatching it as well; the same for all services of a cluster. Empty: no Leases.",
         ),
     ] = "kube-system"
 
@@ -340,7 +345,10 @@ def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
     if dispatcher.startswith(KUEUES_DISPATCHERS) and dispatcher.removeprefix(KUEUES_DISPATCHERS) not in OWN_DISPATCHERS:
         yield (
             "multikueue.dispatcherName",
-            f"is none of Kueue's dispatchers, which are {' and '.join(KUEUES_DISPATCHERS + one for one in OWN_DISPATCHERS)}",
+            (
+                "is none of Kueue's dispatchers, which are "
+                f"{' and '.join(KUEUES_DISPATCHERS + one for one in OWN_DISPATCHERS)}"
+            ),
         )
     own = {one.kind.name: one.integration for one in JOB_KINDS.values()}
     named = [parse(framework).name for framework in chosen.external_frameworks]

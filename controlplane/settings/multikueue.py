@@ -35,21 +35,23 @@ _FINITE = 1_000_000
 
 
 class ClusterProfiles(Value, rename="camel"):
-    """How clusters are reached by ClusterProfiles; what Kueue calls `multiKueue.clusterProfile` in its configuration."""
+    """How clusters are reached by ClusterProfiles; what Kueue calls `multiKueue.clusterProfile` in its
+    configuration."""
 
     enabled: Annotated[
         str,
         Setting(
             YES_NO,
-            "Whether MultiKueueClusters may name a ClusterProfile, as with Kueue's gate `MultiKueueClusterProfile`. Access providers say "
-            "yes too.",
+            "Whether MultiKueueClusters may name a ClusterProfile, as with Kueue's gate `MultiKueueClusterProfile`. "
+            "Access providers say yes too.",
         ),
     ] = "no"
     access_providers: Annotated[
         tuple[AccessProvider, ...],
         Setting(
             AccessProviders(),
-            "The commands that log in to the clusters of ClusterProfiles, as in Kueue's configuration. Only these are ever run.",
+            "The commands that log in to the clusters of ClusterProfiles, as in Kueue's configuration. Only these are "
+            "ever run.",
         ),
     ] = ()
 
@@ -92,7 +94,8 @@ class MultiKueue(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(
-                refusal="must be greater than 0, because a workload would be taken from its worker at the first lost connection"
+                refusal="must be greater than 0, because a workload would be taken from its worker at the first lost "
+                "connection"
             ),
             "How long a workload stays with a worker that cannot be reached before it is dispatched again.",
         ),
@@ -105,8 +108,9 @@ class MultiKueue(Value, rename="camel"):
         tuple[str, ...],
         Setting(
             Items("kinds as `Kind.version.group`, such as `Render.v1.example.com`", FRAMEWORK, 253),
-            "Kinds of job of other frameworks that are dispatched too, named as in Kueue's `multiKueue.externalFrameworks`: their "
-            "objects have `spec.managedBy`, and a controller on each cluster that knows Kueue.",
+            "Kinds of job of other frameworks that are dispatched too, named as in Kueue's "
+            "`multiKueue.externalFrameworks`: their objects have `spec.managedBy`, and a controller on each cluster "
+            "that knows Kueue.",
         ),
     ] = ()
     kubeconfig_prefix: Annotated[
@@ -126,8 +130,9 @@ class MultiKueue(Value, rename="camel"):
         str,
         Setting(
             EXECUTION_POLICY,
-            "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not until the old "
-            "copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a ClusterQueue overrides it.",
+            "What happens to a workload whose worker stays away: dispatched again after `workerLostTimeout`, or not "
+            "until the old copy is known to be dead. The annotation `controlplane/execution-policy` on a job or a "
+            "ClusterQueue overrides it.",
         ),
     ] = "at-least-once"
     readmission_grace: Annotated[
@@ -158,8 +163,8 @@ class MultiKueue(Value, rename="camel"):
         int,
         Setting(
             Integer(least=1, most=20),
-            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig; the scored "
-            "one in that of their scores.",
+            "How many clusters more the incremental dispatcher asks in a round, in the order of the MultiKueueConfig; "
+            "the scored one in that of their scores.",
         ),
     ] = 3
     dispatch_round: Annotated[
@@ -171,17 +176,18 @@ class MultiKueue(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "Whether the quota of a ClusterQueue is kept at the sum of its workers' where its MultiKueueConfig says `quotaManagement: "
-            "Automated`, as with Kueue's gate `MultiKueueManagerQuotaAutomation`.",
+            "Whether the quota of a ClusterQueue is kept at the sum of its workers' where its MultiKueueConfig says "
+            "`quotaManagement: Automated`, as with Kueue's gate `MultiKueueManagerQuotaAutomation`.",
         ),
     ] = "no"
     orchestrated_preemption: Annotated[
         str,
         Setting(
             YES_NO,
-            "Whether the copies of a workload wait for us before they preempt others on their workers, one worker after the other, as "
-            "with Kueue's gate `MultiKueueOrchestratedPreemption`, which the workers' Kueue needs too; and, with "
-            "`quota.mode: builtin`, whether Workloads wait so here that another manager's `preemptionGates` keep from preempting.",
+            "Whether the copies of a workload wait for us before they preempt others on their workers, one worker "
+            "after the other, as with Kueue's gate `MultiKueueOrchestratedPreemption`, which the workers' Kueue needs "
+            "too; and, with `quota.mode: builtin`, whether Workloads wait so here that another manager's "
+            "`preemptionGates` keep from preempting.",
         ),
     ] = "no"
     pod_gate: Annotated[
@@ -189,32 +195,32 @@ class MultiKueue(Value, rename="camel"):
         Setting(
             Choice(("own", "kueue")),
             "Which scheduling gate keeps a dispatched pod from running on the management cluster as well: `own`, "
-            "`controlplane/dispatched`, with which the pod has to be created; or `kueue`, Kueue's, where its gate MultiKueue is on. "
-            "Where it is off, Kueue lets the pod go.",
+            "`controlplane/dispatched`, with which the pod has to be created; or `kueue`, Kueue's, where its gate "
+            "MultiKueue is on. Where it is off, Kueue lets the pod go.",
         ),
     ] = "own"
     recorded_workloads: Annotated[
         str,
         Setting(
             Choice(("all", "own")),
-            "Which Workloads and jobs of the management cluster are recorded: `all`, or `own`, those whose queue may lead to an "
-            "AdmissionCheck of `controllerName`, where services with several logs share the cluster. What is not known to lead elsewhere "
-            "is recorded too.",
+            "Which Workloads and jobs of the management cluster are recorded: `all`, or `own`, those whose queue may "
+            "lead to an AdmissionCheck of `controllerName`, where services with several logs share the cluster. What "
+            "is not known to lead elsewhere is recorded too.",
         ),
     ] = "all"
     pipeline_run_filter: Annotated[
         str,
         Setting(
             Choice(("facts", "off")),
-            "Whether a PipelineRun is offered only to workers that can take it whole, by what is seen of their nodes, storage classes, "
-            "claims and mode, or to every worker.",
+            "Whether a PipelineRun is offered only to workers that can take it whole, by what is seen of their nodes, "
+            "storage classes, claims and mode, or to every worker.",
         ),
     ] = "facts"
     growing_clusters: Annotated[
         tuple[str, ...],
         Setting(
             Items("names of MultiKueueClusters", DNS_NAME, 253),
-            "Workers whose nodes come and go with the demand: a PipelineRun that fits on none of today's nodes is offered to them all the "
-            "same.",
+            "Workers whose nodes come and go with the demand: a PipelineRun that fits on none of today's nodes is "
+            "offered to them all the same.",
         ),
     ] = ()

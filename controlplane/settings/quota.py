@@ -37,7 +37,8 @@ class FairSharing(Value, rename="camel"):
         tuple[str, ...],
         Setting(
             Names(PREEMPTION_STRATEGIES),
-            "When a workload of another ClusterQueue is preempted for the sake of shares, in the order in which they are tried.",
+            "When a workload of another ClusterQueue is preempted for the sake of shares, in the order in which they "
+            "are tried.",
         ),
     ] = PREEMPTION_STRATEGIES
 
@@ -78,8 +79,8 @@ class WaitForPodsReady(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether a Workload is evicted whose pods are not ready in time, so that others get its quota. Its condition "
-            "`PodsReady` is written then, as with `quota.podsReady`.",
+            "With `builtin`: whether a Workload is evicted whose pods are not ready in time, so that others get its "
+            "quota. Its condition `PodsReady` is written then, as with `quota.podsReady`.",
         ),
     ] = "no"
     timeout: Annotated[
@@ -174,8 +175,8 @@ class AdmissionFairSharing(Value, rename="camel"):
         str,
         Setting(
             Choice(("WeightedSum", DOMINANT)),
-            "What counts: the weighted sum of all resources, as with Kueue, or the resource of which somebody used the largest share "
-            "of all quota that there is.",
+            "What counts: the weighted sum of all resources, as with Kueue, or the resource of which somebody used "
+            "the largest share of all quota that there is.",
         ),
     ] = "WeightedSum"
     tenant: Annotated[
@@ -189,7 +190,8 @@ class AdmissionFairSharing(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "Whether what a LocalQueue of the same namespace and name uses on a worker, beside what was dispatched there, counts too.",
+            "Whether what a LocalQueue of the same namespace and name uses on a worker, beside what was dispatched "
+            "there, counts too.",
         ),
     ] = "no"
 
@@ -230,8 +232,8 @@ class ObjectRetention(Value, rename="camel"):
         timedelta | None,
         Setting(
             DurationOrNever(),
-            "With `builtin`: how long after its Workload was deactivated a job is deleted, with all that belongs to it; Kueue's "
-            "`afterDeactivatedByKueue`. Jobs stay whose Workload was deactivated by its user.",
+            "With `builtin`: how long after its Workload was deactivated a job is deleted, with all that belongs to "
+            "it; Kueue's `afterDeactivatedByKueue`. Jobs stay whose Workload was deactivated by its user.",
         ),
     ] = None
 
@@ -243,8 +245,8 @@ class VisibilitySettings(Value, rename="camel"):
         str,
         Setting(
             FILE,
-            "With `builtin`: the certificate (PEM) with which Kueue's visibility API is served to the API server, read anew when it "
-            "changes. Empty: it is not served.",
+            "With `builtin`: the certificate (PEM) with which Kueue's visibility API is served to the API server, "
+            "read anew when it changes. Empty: it is not served.",
         ),
     ] = ""
     key: Annotated[str, Setting(FILE, "The private key (PEM) of that certificate. Empty: it is in the same file.")] = ""
@@ -259,66 +261,72 @@ class QuotaSettings(Value, rename="camel"):
         str,
         Setting(
             Choice(("kueue", BUILTIN)),
-            "Who decides on quota on the management cluster: `kueue`, Kueue's own manager; or `builtin`, this service, which then does "
-            "what Kueue's scheduler and its core controllers do. Kueue's manager must not run there then; its CRDs must be there.",
+            "Who decides on quota on the management cluster: `kueue`, Kueue's own manager; or `builtin`, this "
+            "service, which then does what Kueue's scheduler and its core controllers do. Kueue's manager must not "
+            "run there then; its CRDs must be there.",
         ),
     ] = "kueue"
     pods_ready: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether the condition `PodsReady` of Workloads is written by what their jobs show, as with Kueue's "
-            "`waitForPodsReady`. By itself nothing waits for it, and nothing is evicted for it: see `quota.waitForPodsReady.enable`.",
+            "With `builtin`: whether the condition `PodsReady` of Workloads is written by what their jobs show, as "
+            "with Kueue's `waitForPodsReady`. By itself nothing waits for it, and nothing is evicted for it: see "
+            "`quota.waitForPodsReady.enable`.",
         ),
     ] = "no"
     readmission_order: Annotated[
         str,
         Setting(
             Choice(("LongestRun", "Timestamp")),
-            "With `builtin`: in which order Workloads of a priority get quota again that were evicted since their cluster was lost. "
-            "`LongestRun`: before all that never ran, who had run for the longest first. `Timestamp`: by when they were evicted, "
-            "among all others, which is Kueue's order.",
+            "With `builtin`: in which order Workloads of a priority get quota again that were evicted since their "
+            "cluster was lost. `LongestRun`: before all that never ran, who had run for the longest first. "
+            "`Timestamp`: by when they were evicted, among all others, which is Kueue's order.",
         ),
     ] = "LongestRun"
     prioritize_preemptors: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether a Workload that waits for those that it preempted is considered before all others, so that nobody "
-            "takes what they leave. It is Kueue's gate `PrioritizePreemptorWorkloads`, which is off there by default: without it, "
-            "ClusterQueues that preempt and reclaim from each other may take the same quota in turn.",
+            "With `builtin`: whether a Workload that waits for those that it preempted is considered before all "
+            "others, so that nobody takes what they leave. It is Kueue's gate `PrioritizePreemptorWorkloads`, which "
+            "is off there by default: without it, ClusterQueues that preempt and reclaim from each other may take the "
+            "same quota in turn.",
         ),
     ] = "no"
     priority_boost: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether the annotation `kueue.x-k8s.io/priority-boost` of a Workload, a number, is added to its priority, in "
-            "its queue and where Workloads are preempted. Kueue's gate `PriorityBoost`, which is off there by default.",
+            "With `builtin`: whether the annotation `kueue.x-k8s.io/priority-boost` of a Workload, a number, is added "
+            "to its priority, in its queue and where Workloads are preempted. Kueue's gate `PriorityBoost`, which is "
+            "off there by default.",
         ),
     ] = "no"
     unadmitted_workloads_explicit_status: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether a Workload that was not tried within a second is told by its conditions that it waits, or that one "
-            "like it did not fit: one write more. Kueue's gate `UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
+            "With `builtin`: whether a Workload that was not tried within a second is told by its conditions that it "
+            "waits, or that one like it did not fit: one write more. Kueue's gate "
+            "`UnadmittedWorkloadsExplicitStatus`, which is off there by default.",
         ),
     ] = "no"
     label_keys_to_copy: Annotated[
         tuple[str, ...],
         Setting(
             Items("keys of labels, such as example.com/team", LABEL_KEY, 317),
-            "With `builtin`: labels of a job that its Workload gets as well, when it is made; Kueue's `integrations.labelKeysToCopy`. "
-            "The pods of a group have to agree on them.",
+            "With `builtin`: labels of a job that its Workload gets as well, when it is made; Kueue's "
+            "`integrations.labelKeysToCopy`. The pods of a group have to agree on them.",
         ),
     ] = ()
     manage_jobs_without_queue_name: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether jobs wait that name no queue too, until they name one; those that run are stopped. Kueue's "
-            "`manageJobsWithoutQueueName`. Pods are left alone, and so are `kube-system` and the namespace of this service.",
+            "With `builtin`: whether jobs wait that name no queue too, until they name one; those that run are "
+            "stopped. Kueue's `manageJobsWithoutQueueName`. Pods are left alone, and so are `kube-system` and the "
+            "namespace of this service.",
         ),
     ] = "no"
     managed_jobs_namespace_selector: Annotated[
@@ -333,9 +341,9 @@ class QuotaSettings(Value, rename="camel"):
         str,
         Setting(
             Choice(("Count", "Reject", "Ignore")),
-            "With `builtin`: what is done about Workloads whose pods have `resourceClaims`. `Count`: their devices count by "
-            "`quota.resources.deviceClassMappings`, and who asks for others waits, as with Kueue. `Reject`: all of them wait. "
-            "`Ignore`: their devices count for nothing.",
+            "With `builtin`: what is done about Workloads whose pods have `resourceClaims`. `Count`: their devices "
+            "count by `quota.resources.deviceClassMappings`, and who asks for others waits, as with Kueue. `Reject`: "
+            "all of them wait. `Ignore`: their devices count for nothing.",
         ),
     ] = "Count"
     wait_for_pods_ready: WaitForPodsReady = WaitForPodsReady()

@@ -18,8 +18,8 @@ class QuotaMetricsSettings(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each ClusterQueue, flavor "
-            "and resource; Kueue's `metrics.enableClusterQueueResources`.",
+            "With `builtin`: whether the metrics have quotas, reservations, usage and pending requests of each "
+            "ClusterQueue, flavor and resource; Kueue's `metrics.enableClusterQueueResources`.",
         ),
     ] = "no"
     local_queues: Annotated[
@@ -33,16 +33,16 @@ class QuotaMetricsSettings(Value, rename="camel"):
         str,
         Setting(
             Checked("label selector of LocalQueues, such as `team in (a,b),!test`, or empty", selector),
-            "With `builtin`: which LocalQueues the metrics have, by their labels; Kueue's `metrics.localQueueMetrics.localQueueSelector`. "
-            "Empty: all of them.",
+            "With `builtin`: which LocalQueues the metrics have, by their labels; Kueue's "
+            "`metrics.localQueueMetrics.localQueueSelector`. Empty: all of them.",
         ),
     ] = ""
     custom_labels: Annotated[
         tuple[CustomLabel, ...],
         Setting(
             CustomLabelRules(),
-            "With `builtin`: labels and annotations of ClusterQueues, LocalQueues, Cohorts and Workloads that Kueue's metrics have as "
-            "`custom_NAME`; Kueue's `metrics.customLabels`, there behind the gate `CustomMetricLabels`. Workloads get those that are read "
-            "of them from their jobs.",
+            "With `builtin`: labels and annotations of ClusterQueues, LocalQueues, Cohorts and Workloads that Kueue's "
+            "metrics have as `custom_NAME`; Kueue's `metrics.customLabels`, there behind the gate "
+            "`CustomMetricLabels`. Workloads get those that are read of them from their jobs.",
         ),
     ] = ()

@@ -24,15 +24,15 @@ class QuotaResources(Value, rename="camel"):
         tuple[Transformation, ...],
         Setting(
             Transformations(),
-            "With `builtin`: what is counted for each unit of a resource that pods ask for, beside it (`Retain`) or in its place "
-            "(`Replace`), times what they ask for of the resource `multiplyBy`.",
+            "With `builtin`: what is counted for each unit of a resource that pods ask for, beside it (`Retain`) or "
+            "in its place (`Replace`), times what they ask for of the resource `multiplyBy`.",
         ),
     ] = ()
     device_class_mappings: Annotated[
         tuple[DeviceClassMapping, ...],
         Setting(
             DeviceClassMappings(),
-            "With `builtin`: as which resource the devices count that pods ask for by ResourceClaimTemplates, or by the extended "
-            "resources of DeviceClasses: each as one, or by a counter of the devices (`sources`).",
+            "With `builtin`: as which resource the devices count that pods ask for by ResourceClaimTemplates, or by "
+            "the extended resources of DeviceClasses: each as one, or by a counter of the devices (`sources`).",
         ),
     ] = ()

@@ -16,15 +16,15 @@ class QuotaTopology(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether the pods of a pod set with a preferred level are spread evenly over as few domains as can be, "
-            "instead of filling one after the other. Kueue's gate `TASBalancedPlacement`.",
+            "With `builtin`: whether the pods of a pod set with a preferred level are spread evenly over as few "
+            "domains as can be, instead of filling one after the other. Kueue's gate `TASBalancedPlacement`.",
         ),
     ] = "no"
     preferred_node_affinity: Annotated[
         str,
         Setting(
             YES_NO,
-            "With `builtin`: whether domains whose nodes the preferred node affinity of pods names are chosen before others. Kueue's "
-            "gate `TASRespectNodeAffinityPreferred`.",
+            "With `builtin`: whether domains whose nodes the preferred node affinity of pods names are chosen before "
+            "others. Kueue's gate `TASRespectNodeAffinityPreferred`.",
         ),
     ] = "no"

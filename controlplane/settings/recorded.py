@@ -1,5 +1,5 @@
-"""The settings of quota as the log has them (`PolicyInForce`), so that whoever reads a log decides by the service's and not by
-his own."""
+"""The settings of quota as the log has them (`PolicyInForce`), so that whoever reads a log decides by the service's and
+not by his own."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def recorded_quota(settings: Settings) -> dict[str, Any]:
 def with_recorded_quota(
     settings: Settings, recorded: Mapping[str, Any], *, orchestrated_preemption: bool = False
 ) -> Settings:
-    """Return settings with what a log has, of whatever version: what this one does not know or cannot read of it stays as the
-    settings have it. Nothing recorded, as before versions that did so, leaves all as it is. Whether preemption is orchestrated is
-    a setting of the dispatch, by which the engine keeps to gates as well."""
+    """Return settings with what a log has, of whatever version: what this one does not know or cannot read of it stays
+    as the settings have it. Nothing recorded, as before versions that did so, leaves all as it is. Whether preemption
+    is orchestrated is a setting of the dispatch, by which the engine keeps to gates as well."""
     if not recorded:
         return settings
     tree: dict[str, Any] = {}

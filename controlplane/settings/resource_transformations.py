@@ -19,7 +19,8 @@ _FIELDS = ("input", "strategy", "multiplyBy", "outputs")
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """What is made of each unit of the resource `input`: quantities by resource. `strategy`: whether it counts itself too."""
+    """What is made of each unit of the resource `input`: quantities by resource. `strategy`: whether it counts itself
+    too."""
 
     input: str
     strategy: str = "Retain"
@@ -57,7 +58,10 @@ class Transformations:
 
     def describe(self) -> str:
         """Say the shape."""
-        return "list of transformations, each with `input`, `strategy`, `multiplyBy` and `outputs`, in a variable as JSON, or empty"
+        return (
+            "list of transformations, each with `input`, `strategy`, `multiplyBy` and `outputs`, in a variable as "
+            "JSON, or empty"
+        )
 
 
 def _transformation(raw: object, at: str) -> Transformation:

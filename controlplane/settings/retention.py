@@ -50,7 +50,8 @@ class Retention(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(zero="for ever", most=_LONGEST),
-            "For how long the specs and statuses of jobs and pods are kept after they were stored and last named. 0: for ever.",
+            "For how long the specs and statuses of jobs and pods are kept after they were stored and last named. 0: "
+            "for ever.",
         ),
     ] = timedelta(0)
     namespaces: Annotated[
@@ -61,7 +62,8 @@ class Retention(Value, rename="camel"):
         timedelta,
         Setting(
             Duration(zero="for ever", most=_LONGEST),
-            "For how long events are kept in the database: older ones are archived, and of what is over dropped. 0: for ever.",
+            "For how long events are kept in the database: older ones are archived, and of what is over dropped. 0: "
+            "for ever.",
         ),
     ] = timedelta(0)
     archive: Annotated[

@@ -159,8 +159,8 @@ _SPELLED = {True: ("true", "yes", "on"), False: ("false", "no", "off")}  # YAML 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words. `removed`: words of earlier builds, and what to do instead. Where `yes` or `off` is a word, so is
-    the boolean that YAML makes of it, and every other spelling of that."""
+    """One of a few words. `removed`: words of earlier builds, and what to do instead. Where `yes` or `off` is a word,
+    so is the boolean that YAML makes of it, and every other spelling of that."""
 
     words: Sequence[str]
     removed: Mapping[str, str] = field(default_factory=dict)

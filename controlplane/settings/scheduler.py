@@ -46,7 +46,7 @@ class SchedulerSettings(Value, rename="camel"):
         timedelta,
         Setting(
             CLOCK_SKEW,
-            "By how much a source's clock may differ from this one, plus the time that a binding may be on its way: so long before the "
-            "end of its lease no binding is begun.",
+            "By how much a source's clock may differ from this one, plus the time that a binding may be on its way: "
+            "so long before the end of its lease no binding is begun.",
         ),
     ] = timedelta(seconds=5)

@@ -24,8 +24,8 @@ def selector(text: str) -> str:
 
 
 class Scoring(Value, rename="camel"):
-    """How the dispatcher `controlplane.dev/multikueue-dispatcher-scored` filters and orders clusters. Labels are those of the
-    MultiKueueClusters."""
+    """How the dispatcher `controlplane.dev/multikueue-dispatcher-scored` filters and orders clusters. Labels are those
+    of the MultiKueueClusters."""
 
     cluster_selector: Annotated[
         str,
@@ -58,8 +58,8 @@ class Scoring(Value, rename="camel"):
         int,
         Setting(
             _WEIGHT,
-            "What it counts whether the quota that is left in a worker's ClusterQueue is enough. 0: nothing, and the queues of workers are "
-            "not watched for it.",
+            "What it counts whether the quota that is left in a worker's ClusterQueue is enough. 0: nothing, and the "
+            "queues of workers are not watched for it.",
         ),
     ] = 0
     window: Annotated[
@@ -69,7 +69,8 @@ class Scoring(Value, rename="camel"):
         str,
         Setting(
             _LABEL,
-            "The label over whose values the Workloads of a ClusterQueue are spread, such as a region; `metadata.name`: over the clusters.",
+            "The label over whose values the Workloads of a ClusterQueue are spread, such as a region; "
+            "`metadata.name`: over the clusters.",
         ),
     ] = ""
     spread_max_skew: Annotated[

@@ -19,7 +19,8 @@ OTHER_VARIABLES = {
     "CONTROLPLANE_CONFIG": "The settings file, if `--config` is not given.",
     "CONTROLPLANE_DEBUG": "1: the command line shows the traceback of a failure.",
 }
-"""Variables with our prefix that are not settings. `CONTROLPLANE_TEST_…` belongs to the test suite and is left alone."""
+"""Variables with our prefix that are not settings. `CONTROLPLANE_TEST_…` belongs to the test suite and is left
+alone."""
 
 _KEYS = frozenset(leaf.key for leaf in LEAVES)
 _VARIABLES = {leaf.variable: leaf.key for leaf in LEAVES}

@@ -15,8 +15,8 @@ class TracingSettings(Value, rename="camel"):
         str,
         Setting(
             Text(what="an http or https URL", pattern=r"https?://[^\s]+", longest=2048, empty=True),
-            "Where spans are sent, in OTLP over HTTP, such as `http://collector:4318/v1/traces`. Empty: nowhere. The extra "
-            "`controlplane[otel]` has to be installed, which it is in the image.",
+            "Where spans are sent, in OTLP over HTTP, such as `http://collector:4318/v1/traces`. Empty: nowhere. The "
+            "extra `controlplane[otel]` has to be installed, which it is in the image.",
         ),
     ] = ""
     percent: Annotated[

@@ -17,7 +17,8 @@ _HEADER = Text(what="the name of an HTTP header", pattern=r"[A-Za-z0-9-]+", long
 
 
 class WebSettings(Value, rename="camel"):
-    """The pages for people and the read API beside them: `controlplane web`, and `controlplane run` if it is to serve them as well."""
+    """The pages for people and the read API beside them: `controlplane web`, and `controlplane run` if it is to serve
+    them as well."""
 
     serve: Annotated[
         str, Setting(YES_NO, "Whether `controlplane run` serves the pages as well. `controlplane web` always does.")
@@ -28,17 +29,18 @@ class WebSettings(Value, rename="camel"):
         str,
         Setting(
             Choice(AUTHENTICATION),
-            "Who asks. `none`: whoever reaches the address sees all, so it must be loopback. `proxy`: an authenticating proxy says it in "
-            "headers. `token`: a bearer token that the management cluster knows. With both, what somebody sees is what the management "
-            "cluster lets them get.",
+            "Who asks. `none`: whoever reaches the address sees all, so it must be loopback. `proxy`: an "
+            "authenticating proxy says it in headers. `token`: a bearer token that the management cluster knows. With "
+            "both, what somebody sees is what the management cluster lets them get.",
         ),
     ] = NONE
     published: Annotated[
         str,
         Setting(
             Choice(PUBLISHED),
-            "How the address is reached. `loopback`: only through this machine's own loopback, as the port of a container that is "
-            "published there. Then `none` may listen on any address; answered are loopback's names all the same. `address`: as it is.",
+            "How the address is reached. `loopback`: only through this machine's own loopback, as the port of a "
+            "container that is published there. Then `none` may listen on any address; answered are loopback's names "
+            "all the same. `address`: as it is.",
         ),
     ] = ADDRESS
     trusted_proxies: Annotated[
@@ -63,8 +65,8 @@ class WebSettings(Value, rename="camel"):
         str,
         Setting(
             Text(what="a directory", pattern=r"[^\x00-\x1f]+", longest=4096, empty=True),
-            "A directory with reports of `controlplane whatif -o json`, each in a file `NAME.json`: the page `/whatif` shows them. "
-            "Empty: none.",
+            "A directory with reports of `controlplane whatif -o json`, each in a file `NAME.json`: the page "
+            "`/whatif` shows them. Empty: none.",
         ),
     ] = ""
     patience: Annotated[
@@ -83,8 +85,8 @@ def web_contradictions(web: WebSettings) -> Iterator[tuple[str, str]]:
         yield (
             "web.authentication",
             (
-                f"is none, and web.address is {web.address}: whoever reaches it would see all; choose proxy or token, or"
-                " listen on 127.0.0.1"
+                f"is none, and web.address is {web.address}: whoever reaches it would see all; choose proxy or token, "
+                "or listen on 127.0.0.1"
             ),
         )
     if web.authentication == PROXY and not web.trusted_proxies:

@@ -71,9 +71,10 @@ class ClusterSpec:
 
     `namespaces` get the LocalQueue each. `port` 0 takes a free one, and the same again at the next start if the world
     is remembered; `address` is the IP address to listen on. `history` is the number of changes of a kind that watches
-    can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods is
-    on, and pods run. `job_pods`: Jobs have pods to look at, on a Node. `sets`: those for StatefulSets and LeaderWorkerSets are;
-    `kinds` has them then. `kueue`: Kueue's manager acts there; otherwise its objects are there and nobody is."""
+    can resume from. `preempts`: a Workload preempts those of lower priority. `pods`: Kueue's integration for plain pods
+    is on, and pods run. `job_pods`: Jobs have pods to look at, on a Node. `sets`: those for StatefulSets and
+    LeaderWorkerSets are; `kinds` has them then. `kueue`: Kueue's manager acts there; otherwise its objects are there
+    and nobody is."""
 
     quota: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "256Gi"})
     flavor: str = "default-flavor"

@@ -1,9 +1,10 @@
-"""An aggregated API server: requests that a cluster's API server hands on, for whom its front proxy says they come from.
+"""An aggregated API server: requests that a cluster's API server hands on, for whom its front proxy says they come
+from.
 
-In: an authority for the front proxy's certificates, who may do what, documents of discovery, the function that answers. Out:
-a running server. A request is answered once its connection has shown the front proxy's certificate (else 401) and its user
-may do what it asks for (else 403, or 503 if that cannot be told). Without both there are `/healthz`, `/livez` and
-`/readyz` alone."""
+In: an authority for the front proxy's certificates, who may do what, documents of discovery, the function that answers.
+Out: a running server. A request is answered once its connection has shown the front proxy's certificate (else 401) and
+its user may do what it asks for (else 403, or 503 if that cannot be told). Without both there are `/healthz`, `/livez`
+and `/readyz` alone."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ NO_METHOD = status(405, "MethodNotAllowed", "the server does not allow this meth
 
 
 class Unavailable(Exception):  # noqa: N818 - what the user is told
-    """The request cannot be answered now; the message is a sentence that says why. `again`: after how many seconds to ask
-    again, 0 for nothing."""
+    """The request cannot be answered now; the message is a sentence that says why. `again`: after how many seconds to
+    ask again, 0 for nothing."""
 
     def __init__(self, message: str, again: int = 0) -> None:
         super().__init__(message)
@@ -55,9 +56,9 @@ class Authorizes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AggregatedApi:
-    """What is served. `documents` of discovery by path, `discovery` that of `/apis` for who asks for all in one. `answer`
-    returns the code and the body of a resource's answer, encoded or not, or raises `Unavailable`; `ready` says what is missing, "" for
-    nothing."""
+    """What is served. `documents` of discovery by path, `discovery` that of `/apis` for who asks for all in one.
+    `answer` returns the code and the body of a resource's answer, encoded or not, or raises `Unavailable`; `ready` says
+    what is missing, "" for nothing."""
 
     documents: Mapping[str, Json]
     discovery: Json

@@ -1,10 +1,10 @@
-"""Serves TLS to clients whose certificate one authority has signed, while both the server's certificate and the authority may
-change.
+"""Serves TLS to clients whose certificate one authority has signed, while both the server's certificate and the
+authority may change.
 
-In: certificate files, and the authority as it is now. Out: one TLS context to listen with. Each connection gets the context
-of the moment, for an authority that was added to a context cannot be taken from it. There are no sessions to resume, as one
-would carry a certificate past the authority's end: TLS 1.3 has them in tickets alone, and none are given. A client without
-a certificate is let in, and known by having none."""
+In: certificate files, and the authority as it is now. Out: one TLS context to listen with. Each connection gets the
+context of the moment, for an authority that was added to a context cannot be taken from it. There are no sessions to
+resume, as one would carry a certificate past the authority's end: TLS 1.3 has them in tickets alone, and none are
+given. A client without a certificate is let in, and known by having none."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ClientAuthority:
         return True
 
     def renew(self) -> bool:
-        """Take over what is in the certificate's files now; return whether it is another certificate. `CertificateError`
-        if it cannot be used."""
+        """Take over what is in the certificate's files now; return whether it is another certificate.
+        `CertificateError` if it cannot be used."""
         if not self._certificate.renew():
             return False
         self._current = self._fresh(self._authority)
@@ -72,8 +72,8 @@ class ClientAuthority:
 
 def _asks_for_certificates(context: ssl.SSLContext) -> None:
     context.verify_mode = ssl.CERT_OPTIONAL
-    # As Go does, with which authorities of clusters are made: whatever is in the file is trusted, and RFC 5280's extensions
-    # need not all be there.
+    # As Go does, with which authorities of clusters are made: whatever is in the file is trusted, and RFC 5280's
+    # extensions need not all be there.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.minimum_version = ssl.TLSVersion.TLSv1_3

@@ -1,8 +1,9 @@
 """A kubelet's API, as far as it is about pods that run in another cluster: an API server asks here for logs and shells.
 
-In: certificate files, who may ask, which pods there are, a way to where they run. Out: a running server, which hands requests on and
-joins the two connections: what is said on them is not looked at. Nobody gets anything without a certificate of the client
-authority, or a token that the source's API server knows, and without the right `nodes/proxy` there."""
+In: certificate files, who may ask, which pods there are, a way to where they run. Out: a running server, which hands
+requests on and joins the two connections: what is said on them is not looked at. Nobody gets anything without a
+certificate of the client authority, or a token that the source's API server knows, and without the right `nodes/proxy`
+there."""
 
 from __future__ import annotations
 
@@ -203,8 +204,8 @@ class KubeletServer:
         kept = [(key, value) for key, value in head.headers if asked.streams and _is_kept(key)]
         target = await self._answers.open(asked, head.method, kept)
         _keep_alive(client[1], target[1])
-        # What the client says is handed on once the target has agreed to an upgrade. Before, and of a log, it is read alone: so it
-        # is noticed if the client goes, and the target takes nothing of it for another request.
+        # What the client says is handed on once the target has agreed to an upgrade. Before, and of a log, it is read
+        # alone: so it is noticed if the client goes, and the target takes nothing of it for another request.
         early = asyncio.create_task(client[0].read(_CHUNK), name="from the client")
         upward: asyncio.Task[None] | None = None
         try:
@@ -256,8 +257,8 @@ def _is_kept(header: str) -> bool:
 
 
 async def _answer(reader: asyncio.StreamReader, early: asyncio.Task[bytes]) -> bytes | None:
-    """Return the head of an answer, however long it takes (a log that is followed may have nothing to say for hours); None if
-    whoever asked has gone meanwhile."""
+    """Return the head of an answer, however long it takes (a log that is followed may have nothing to say for hours);
+    None if whoever asked has gone meanwhile."""
     reading = asyncio.create_task(reader.readuntil(b"\r\n\r\n"), name="answer of the target")
     try:
         await asyncio.wait([reading, early], return_when=asyncio.FIRST_COMPLETED)

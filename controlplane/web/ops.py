@@ -144,8 +144,8 @@ async def serve_guarded(
     context: ssl.SSLContext | None = None,
     headers: int = 0,
 ) -> WebServer:
-    """As `serve`, with so many connections; `section` is that of the settings which say where to listen. `headers`: how many
-    a request may have, 0 for as many as the library lets it."""
+    """As `serve`, with so many connections; `section` is that of the settings which say where to listen. `headers`: how
+    many a request may have, 0 for as many as the library lets it."""
     app.middlewares.append(guard.middleware)
     limits: dict[str, Any] = {"max_headers": headers} if headers else {}
     runner = web.AppRunner(
@@ -175,7 +175,10 @@ def why_not(error: OSError, address: str, port: int, section: str) -> str:
         (f"{section}.port", f"{section}.address") if "." not in section else (f"{section}Port", f"{section}Address")
     )
     if error.errno == errno.EADDRINUSE:
-        return f"Another program listens on {where} already: stop it, or choose another port with {port_key} (0: any free one)."
+        return (
+            f"Another program listens on {where} already: stop it, or choose another port with {port_key} (0: any "
+            "free one)."
+        )
     if error.errno == errno.EACCES:
         return f"This user may not listen on {where}: choose a port from 1024 with {port_key}."
     if error.errno == errno.EADDRNOTAVAIL:

@@ -1,9 +1,9 @@
 """An admission webhook over HTTPS: AdmissionReviews in, answers out, with a certificate that may change while it is
 served.
 
-In: the functions that answer, by path, certificate files, an address. Out: a running server. The certificate is looked at by
-content every few seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that cannot be
-used leaves the one before in force."""
+In: the functions that answer, by path, certificate files, an address. Out: a running server. The certificate is looked
+at by content every few seconds: a mounted Secret changes by a link that is swapped, and its times mislead. One that
+cannot be used leaves the one before in force."""
 
 from __future__ import annotations
 

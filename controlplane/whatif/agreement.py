@@ -16,8 +16,8 @@ ENOUGH = 0.99
 
 
 class Placement(Value):
-    """A Workload that was placed otherwise: the clusters that were chosen for it, in order, as recorded and as played; or of
-    whose quota something else was decided."""
+    """A Workload that was placed otherwise: the clusters that were chosen for it, in order, as recorded and as played;
+    or of whose quota something else was decided."""
 
     workload: str
     recorded: list[str]

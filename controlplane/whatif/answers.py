@@ -136,8 +136,8 @@ class Answers:
             self._workers.write(live, event)
 
     def adopt(self) -> None:
-        """Take over the Workloads that are there when the time begins, with their copies and open writes: first the room
-        that they have, then what they wait for."""
+        """Take over the Workloads that are there when the time begins, with their copies and open writes: first the
+        room that they have, then what they wait for."""
         index = self._log.controller.index
         for stream, state in list(index.workloads.items()):
             past = self._history.workloads.get(stream)

@@ -1,9 +1,9 @@
 """Says how much fits on each cluster, and how long one takes to admit what fits: of what a log recorded.
 
 In: a `History`. Out: the capacity of each place, which is what was used there at most at one time, or its nominal quota
-if that is more and was recorded; and for each copy the seconds from its creation to its admission that were not spent in
-waiting for room. What was never admitted took at least as long as it was there. A place is a worker, or a ClusterQueue
-of the management cluster. Pure."""
+if that is more and was recorded; and for each copy the seconds from its creation to its admission that were not spent
+in waiting for room. What was never admitted took at least as long as it was there. A place is a worker, or a
+ClusterQueue of the management cluster. Pure."""
 
 from __future__ import annotations
 

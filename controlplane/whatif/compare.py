@@ -1,5 +1,5 @@
-"""Asks for each recorded decision what is decided now, at the point at which the recorded leader decided, and says where
-the answers differ.
+"""Asks for each recorded decision what is decided now, at the point at which the recorded leader decided, and says
+where the answers differ.
 
 In: the events of a log in order, from its first one. Out: how many decisions agree, and each difference. The leader's
 state at a decision is known: the version of the stream is in the log. Where it stood in other streams, and its clock,
@@ -27,8 +27,8 @@ from controlplane.values import Value
 from controlplane.whatif.deciders import Deciders, is_decision, is_of_another
 
 PATIENCE = timedelta(seconds=10)
-"""How long an answer may stand in no record before it is looked at again, and then counts. A leader that could not append
-tries again after five seconds."""
+"""How long an answer may stand in no record before it is looked at again, and then counts. A leader that could not
+append tries again after five seconds."""
 AFTER = 3 * PATIENCE
 """For how long after the last position that is compared the log should be taken, so that what was decided before it and
 recorded after it is known."""
@@ -39,9 +39,9 @@ Verdict = Literal["changed", "not decided now", "decided now only", "decided ear
 
 
 class Difference(Value):
-    """A recorded decision and what is decided in its place, one of them None where there is none. `position`: that of the
-    decision; of one that is decided now only, that of the event after which it is. `at` is when it was recorded, or when it
-    would be decided if that is another time."""
+    """A recorded decision and what is decided in its place, one of them None where there is none. `position`: that of
+    the decision; of one that is decided now only, that of the event after which it is. `at` is when it was recorded, or
+    when it would be decided if that is another time."""
 
     verdict: Verdict
     position: int
@@ -258,8 +258,8 @@ class DecisionComparison:
         self._tell("decided earlier now", recorded.position, owed.since, recorded.stream, owed.event, owed.event)
 
     def _best(self, run: Sequence[Recorded]) -> int | None:
-        """Return with how many of some decisions an answer agrees wholly; None if none does, once the differences to the
-        nearest one are told."""
+        """Return with how many of some decisions an answer agrees wholly; None if none does, once the differences to
+        the nearest one are told."""
         answers = self._asked_now(run[0])
         said = [one.event for one in run]
         agree = max((len(one) for one in answers if list(one) == said[: len(one)]), default=0)

@@ -106,8 +106,8 @@ class Deciders:
         return owner.controller.decide(stream, now)
 
     def decide_as_leader(self, stream: str, now: datetime) -> Decided:
-        """Return what the owner of a stream decides if what it answered about others a moment ago counts, as it did for the
-        leader, which had not read yet whether that was recorded."""
+        """Return what the owner of a stream decides if what it answered about others a moment ago counts, as it did for
+        the leader, which had not read yet whether that was recorded."""
         owner = self._owner(stream)
         if owner is None or stream in self.left_alone:
             return Decided()

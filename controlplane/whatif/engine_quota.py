@@ -1,9 +1,10 @@
-"""Decides about the quota of the management cluster in a simulation with the engine that decides about it in the service.
+"""Decides about the quota of the management cluster in a simulation with the engine that decides about it in the
+service.
 
-In: the recorded changes of ClusterQueues, Cohorts, flavors and all else that quota rests on, at their times, or what is to
-take their place; the Workloads that wait, and those that give quota back. Out: who gets quota, in which ClusterQueue and
-with which checks, and who is preempted. Decided is in scheduling cycles, once all that happens at a moment has happened.
-What is not simulated has the quota that it had, when it had it. Pods count as ready at once. Pure."""
+In: the recorded changes of ClusterQueues, Cohorts, flavors and all else that quota rests on, at their times, or what is
+to take their place; the Workloads that wait, and those that give quota back. Out: who gets quota, in which ClusterQueue
+and with which checks, and who is preempted. Decided is in scheduling cycles, once all that happens at a moment has
+happened. What is not simulated has the quota that it had, when it had it. Pods count as ready at once. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped
 
 
 def _nth(known: Sequence[float], number: int, usual: float) -> float:
-    """Return the seconds that something takes the next time: as many as it took then, or the last time that is known."""
+    """Return the seconds that something takes the next time: as many as it took then, or the last time that is
+    known."""
     return known[min(number, len(known) - 1)] if known else usual
 
 
@@ -166,8 +168,8 @@ class EngineQuota:
         self._plan()
 
     def evicted(self, claim: QuotaClaim, since: datetime, *, by_check: bool, lost: bool) -> None:
-        """Note that a Workload was evicted: how long it ran, from when on its quota is free, and which place it has in its
-        queue then. `lost`: its cluster is."""
+        """Note that a Workload was evicted: how long it ran, from when on its quota is free, and which place it has in
+        its queue then. `lost`: its cluster is."""
         now = self._log.now
         if claim.admitted_at is not None:
             claim.ran += int((now - claim.admitted_at).total_seconds())
@@ -245,8 +247,8 @@ class EngineQuota:
             self._next(self._gap)
 
     def _is_written(self, decision: Decision) -> bool:
-        """Whether a Workload would get quota just while it is written why it waits: as in the service, it gets it after that,
-        if it fits then."""
+        """Whether a Workload would get quota just while it is written why it waits: as in the service, it gets it after
+        that, if it fits then."""
         if not isinstance(decision, Admit):
             return False
         _, until = self._told.get(decision.workload, ("", self._log.now))

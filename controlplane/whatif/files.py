@@ -1,7 +1,7 @@
 """Reads what a user describes for a simulation: a cluster that is added, and quotas.
 
-In: the bytes of a YAML file and its name. Out: an `AddedCluster`, or capacities by place and objects of Kueue's API; or an
-`InputError`, one sentence that names the file, the field, and what is wrong. Pure."""
+In: the bytes of a YAML file and its name. Out: an `AddedCluster`, or capacities by place and objects of Kueue's API; or
+an `InputError`, one sentence that names the file, the field, and what is wrong. Pure."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ class PastCopy:
 
 
 class PastWorkload:
-    """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted there;
-    `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
-    `turn`: where in the log it got quota; `granted`: when it did the last time, whether it had checks or not."""
+    """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
+    there; `taken_back`: when Kueue evicted it on the management cluster for a reason of its own; `turn`: where in the
+    log it got quota; `granted`: when it did the last time, whether it had checks or not."""
 
     __slots__ = (
         "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream",
@@ -111,7 +111,8 @@ class PastWorkload:
 
     @property
     def ran(self) -> float | None:
-        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not known."""
+        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not
+        known."""
         if self.run_seconds is None and self.granted and self.finished and self.reserved is None:
             return (self.finished - self.granted).total_seconds()
         return self.run_seconds
@@ -128,9 +129,9 @@ def _beyond(seen: WorkloadObserved) -> str:
 
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
-    `quota`: what quota was decided on, where this service decided about it;
-    `outside`: what was seen beside Workloads and jobs; `silences`: since when nothing was seen of clusters that were then
-    suspected or lost; `absences`: from when until when no process of the service led."""
+    `quota`: what quota was decided on, where this service decided about it; `outside`: what was seen beside Workloads
+    and jobs; `silences`: since when nothing was seen of clusters that were then suspected or lost; `absences`: from
+    when until when no process of the service led."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -212,9 +213,9 @@ class History:
         return sorted(named | listed)
 
     def queues(self) -> dict[str, str]:
-        """Return the ClusterQueues of the management cluster that are known, or in which Workloads had quota, and who decides
-        about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service before they had
-        quota; or `both`, of a log in which that changed."""
+        """Return the ClusterQueues of the management cluster that are known, or in which Workloads had quota, and who
+        decides about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service before
+        they had quota; or `both`, of a log in which that changed."""
         ways = {name: {"engine"} for name in self.quota.queues}
         for stream, past in self.workloads.items():
             if past.reserved is not None:
@@ -298,8 +299,8 @@ class History:
             past.running_since = None
 
     def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
-        """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing else
-        does."""
+        """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing
+        else does."""
         if past.finished is None:
             past.ended = at
         asked = self._asked.pop((past.stream, cluster), None)

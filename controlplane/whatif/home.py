@@ -1,9 +1,9 @@
 """The simulated management cluster: what reserves quota there, and the users' jobs, as far as MultiKueue sees them.
 
-In: decisions that write to a Workload or its job, and what others did to them. Out: observations of both. A Workload gets
-quota when the engine says so; or, where the log does not know the queues, once there is room in its ClusterQueue and the
-seconds have passed that the recorded one took besides. One that is evicted is queued again once nothing of its job runs
-by its status. A job without checks runs here, for as long as it did. Pure."""
+In: decisions that write to a Workload or its job, and what others did to them. Out: observations of both. A Workload
+gets quota when the engine says so; or, where the log does not know the queues, once there is room in its ClusterQueue
+and the seconds have passed that the recorded one took besides. One that is evicted is queued again once nothing of its
+job runs by its status. A job without checks runs here, for as long as it did. Pure."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ class ManagementCluster:
         self.requeue(live, seconds)
 
     def settle(self, live: SimulatedWorkload) -> None:
-        """Do what the core had not done yet when the time began: evict what is to be retried, admit what is ready, finish
-        what has ended."""
+        """Do what the core had not done yet when the time began: evict what is to be retried, admit what is ready,
+        finish what has ended."""
         local = live.local
         if local is None or live.finished:
             return

@@ -1,9 +1,10 @@
-"""Measures a time of a log, whether it was recorded or simulated: how long Workloads waited, what ran where, what was lost.
+"""Measures a time of a log, whether it was recorded or simulated: how long Workloads waited, what ran where, what was
+lost.
 
-In: events in order. Out: figures, by the same rules for both. A Workload waits from when it was first seen until its job
-was first seen to run; one that did not run by the end has waited until then. A run is an unbroken time in which a copy of
-the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so is one whose
-job began elsewhere, up to the loss of its cluster. Pure."""
+In: events in order. Out: figures, by the same rules for both. A Workload waits from when it was first seen until its
+job was first seen to run; one that did not run by the end has waited until then. A run is an unbroken time in which a
+copy of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so
+is one whose job began elsewhere, up to the loss of its cluster. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _HOUR = 3600.0
 
 
 class ClusterFigures(Value):
-    """What ran on a cluster: how many Workloads were placed there, hours of runs, and the share of its capacity that they
-    used of the resource of which most was used; None where no capacity is known."""
+    """What ran on a cluster: how many Workloads were placed there, hours of runs, and the share of its capacity that
+    they used of the resource of which most was used; None where no capacity is known."""
 
     placed: int
     run_hours: float
@@ -32,8 +33,8 @@ class ClusterFigures(Value):
 
 
 class QueueFigures(Value):
-    """What became of a ClusterQueue's quota: how often some was given; for how many seconds the Workloads that came waited
-    until they were first given some; and how many times one that had some was preempted."""
+    """What became of a ClusterQueue's quota: how often some was given; for how many seconds the Workloads that came
+    waited until they were first given some; and how many times one that had some was preempted."""
 
     given: int
     wait_p50: float
@@ -42,9 +43,9 @@ class QueueFigures(Value):
 
 
 class Figures(Value):
-    """What a time was like. Waits are seconds, of the Workloads that came in it; `waiting`: those that had not run by its
-    end. `moves`: choices of another cluster than the one before; `lost_hours`: of runs that were for nothing. `preemptions`:
-    on the management cluster; `queues`: its ClusterQueues. Reports of earlier versions have neither."""
+    """What a time was like. Waits are seconds, of the Workloads that came in it; `waiting`: those that had not run by
+    its end. `moves`: choices of another cluster than the one before; `lost_hours`: of runs that were for nothing.
+    `preemptions`: on the management cluster; `queues`: its ClusterQueues. Reports of earlier versions have neither."""
 
     arrived: int
     started: int

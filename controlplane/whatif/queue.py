@@ -82,7 +82,8 @@ class AddedCluster(Value):
 
 
 class PlaceQueues:
-    """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are `added`."""
+    """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are
+    `added`."""
 
     def __init__(
         self, known: Mapping[str, Capacity], told: Mapping[str, Capacity], added: Mapping[str, AddedCluster]

@@ -37,10 +37,11 @@ def granted(cluster_queue: str, flavors: Iterable[str]) -> str:
 
 
 class QuotaRequest:
-    """What the log says of one Workload as quota was reserved for it. `first`: as it was seen first; `changes`: what was
-    changed of it since; `by_engine`: it had no quota then, so this service decided about it. `choices`: what was decided, with
-    its positions. Seconds: from each reservation that was decided until it was seen (`grants`), from each eviction until its quota
-    was free again (`drains`). `held`: what it had of which quota since when, where it is not simulated, None for nothing."""
+    """What the log says of one Workload as quota was reserved for it. `first`: as it was seen first; `changes`: what
+    was changed of it since; `by_engine`: it had no quota then, so this service decided about it. `choices`: what was
+    decided, with its positions. Seconds: from each reservation that was decided until it was seen (`grants`), from each
+    eviction until its quota was free again (`drains`). `held`: what it had of which quota since when, where it is not
+    simulated, None for nothing."""
 
     __slots__ = ("by_engine", "changes", "choices", "decided", "drains", "first", "grants", "held", "stopped", "wanted")
 
@@ -57,9 +58,9 @@ class QuotaRequest:
 
 
 class QuotaHistory:
-    """What a log says of quota. `requests` are those of the Workloads, by their streams; `queues` the specs of ClusterQueues
-    as they were seen last, by name; `seen` the streams of all objects; `cycles` the seconds from a scheduling cycle to the
-    next that followed from it."""
+    """What a log says of quota. `requests` are those of the Workloads, by their streams; `queues` the specs of
+    ClusterQueues as they were seen last, by name; `seen` the streams of all objects; `cycles` the seconds from a
+    scheduling cycle to the next that followed from it."""
 
     def __init__(self) -> None:
         self.requests: dict[str, QuotaRequest] = {}
@@ -70,7 +71,8 @@ class QuotaHistory:
         self._objects: dict[str, Event] = {}
 
     def take(self, recorded: Recorded, *, simulated: bool) -> bool:
-        """Take the next event; return whether it changed an object that quota rests on. `simulated`: its Workload is."""
+        """Take the next event; return whether it changed an object that quota rests on. `simulated`: its Workload
+        is."""
         word = recorded.stream.split("/")[1]
         if word == _WORKLOAD:
             self._workload(recorded, simulated=simulated)

@@ -1,7 +1,8 @@
-"""Makes of what a user gives for ClusterQueues, Cohorts and flavors the observations that take the place of recorded ones.
+"""Makes of what a user gives for ClusterQueues, Cohorts and flavors the observations that take the place of recorded
+ones.
 
-In: objects as Kueue's API has them, or amounts that are to be nominal quotas. Out: observations by their streams, or specs.
-What does not fit the API raises `Misfit`, which names the field. Pure."""
+In: objects as Kueue's API has them, or amounts that are to be nominal quotas. Out: observations by their streams, or
+specs. What does not fit the API raises `Misfit`, which names the field. Pure."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def given_object(obj: Json) -> tuple[str, Event]:
 
 
 def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
-    """Return the spec of a ClusterQueue with other nominal quotas, by resource; raises `BadValue` for a resource that it does
-    not have, or has in several flavors."""
+    """Return the spec of a ClusterQueue with other nominal quotas, by resource; raises `BadValue` for a resource that
+    it does not have, or has in several flavors."""
     found = copy.deepcopy(spec)
     for name, amount in amounts.items():
         quotas = list(_quotas(found, name))
@@ -46,8 +47,8 @@ def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], kn
     if objects and not known.queues:
         kind, name = _named(next(iter(objects)))
         return (
-            f"{kind} {name}: the log does not say what its queues are, since Kueue decided about quota: give a capacity, "
-            "such as clusterQueues: {team-a: {cpu: 128}}"
+            f"{kind} {name}: the log does not say what its queues are, since Kueue decided about quota: give a "
+            "capacity, such as clusterQueues: {team-a: {cpu: 128}}"
         )
     for stream, event in objects.items():
         flavors = {one["name"] for one in _flavors(getattr(event, "spec", {}))} if "/flavor/" not in stream else ()

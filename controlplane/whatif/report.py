@@ -1,6 +1,8 @@
-"""What `controlplane whatif -o json` said, read back: a time of the log as it was recorded, played again, and otherwise.
+"""What `controlplane whatif -o json` said, read back: a time of the log as it was recorded, played again, and
+otherwise.
 
-In: the text of a report. Out: a `Report`, and the figures of it by their names. Raises `ReportError` for what is none. Pure."""
+In: the text of a report. Out: a `Report`, and the figures of it by their names. Raises `ReportError` for what is none.
+Pure."""
 
 from __future__ import annotations
 
@@ -45,8 +47,9 @@ class ReportedChoices(Value):
 
 
 class Report(Value):
-    """A report. `alternative` is None if nothing was changed, or if the past could not be played again. `queues` says of each
-    ClusterQueue how its quota was decided, and `quota` how many of the recorded decisions about it were taken again."""
+    """A report. `alternative` is None if nothing was changed, or if the past could not be played again. `queues` says
+    of each ClusterQueue how its quota was decided, and `quota` how many of the recorded decisions about it were taken
+    again."""
 
     log: str
     began: datetime = msgspec.field(name="from")

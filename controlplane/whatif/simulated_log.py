@@ -1,7 +1,7 @@
 """Records events in virtual time, and folds and measures each as it is recorded.
 
-In: what happens, and when. Out: the state of the decisions, the figures, and what is due next. The log of a simulation is
-in memory alone. Pure."""
+In: what happens, and when. Out: the state of the decisions, the figures, and what is due next. The log of a simulation
+is in memory alone. Pure."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Alternative(Value):
         return msgspec.structs.replace(event, clusters=[*names, *(one.name for one in self.added)])
 
     def quota_of(self, event: Any) -> Any:
-        """Return an observation of what quota rests on as it is then: a ClusterQueue of which a capacity is told has that
-        as its nominal quota."""
+        """Return an observation of what quota rests on as it is then: a ClusterQueue of which a capacity is told has
+        that as its nominal quota."""
         told = (
             self.capacities.get(queue_place(event.name)) if isinstance(event, AdmissionClusterQueueObserved) else None
         )
@@ -60,8 +60,8 @@ class Alternative(Value):
 
 
 class SimulatedLog:
-    """The events of one run, from `begin` to `end`, and what is to happen at which time. Before `absent_until` no process of
-    the service leads."""
+    """The events of one run, from `begin` to `end`, and what is to happen at which time. Before `absent_until` no
+    process of the service leads."""
 
     def __init__(
         self,

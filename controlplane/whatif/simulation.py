@@ -1,10 +1,10 @@
 """Plays a recorded time again in virtual time: the decide functions of the service over simulated clusters.
 
-In: a `History`, the capacities of its places, what is to be otherwise, and a time. Out: figures, and where each Workload
-was placed. Arrivals, durations, evictions by Kueue and what was seen of clusters come at their recorded times; what is
-decided comes from `MultiKueueController` alone, and what clusters answer from `controlplane.whatif.answers`. Everything
-that happens is an event that is folded and measured as a recorded one. Nothing is drawn: the same input gives the same
-events. Pure."""
+In: a `History`, the capacities of its places, what is to be otherwise, and a time. Out: figures, and where each
+Workload was placed. Arrivals, durations, evictions by Kueue and what was seen of clusters come at their recorded times;
+what is decided comes from `MultiKueueController` alone, and what clusters answer from `controlplane.whatif.answers`.
+Everything that happens is an event that is folded and measured as a recorded one. Nothing is drawn: the same input
+gives the same events. Pure."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
 class SimulationResult(Value):
-    """How it went: the figures; the clusters that were chosen for each Workload, in order, by stream; and what was decided
-    of quota, with the streams, in order."""
+    """How it went: the figures; the clusters that were chosen for each Workload, in order, by stream; and what was
+    decided of quota, with the streams, in order."""
 
     figures: Figures
     placements: dict[str, list[str]]
@@ -54,7 +54,8 @@ class SimulationResult(Value):
 
 
 class Simulation:
-    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1; `quota` is how the engine decides."""
+    """One run. `progress(share)` hears how much of the time has passed, from 0 to 1; `quota` is how the engine
+    decides."""
 
     def __init__(
         self,

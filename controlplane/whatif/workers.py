@@ -1,7 +1,7 @@
 """The simulated workers: their Kueues and job controllers, as far as MultiKueue sees them.
 
-In: decisions that write to copies, and the evictions that were recorded. Out: observations of copies and of their jobs. A
-copy is admitted once there is room on its cluster and the seconds have passed that the recorded one like it took
+In: decisions that write to copies, and the evictions that were recorded. Out: observations of copies and of their jobs.
+A copy is admitted once there is room on its cluster and the seconds have passed that the recorded one like it took
 besides; its job runs for as long as the recorded one did. What a cluster does while it is away is seen when it is back.
 Pure."""
 

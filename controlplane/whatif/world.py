@@ -60,8 +60,8 @@ class QuotaClaim:
     queues from `queued_at` on, or from its creation if that is 0, before those that had run for fewer than `lost_after`
     seconds when their cluster was lost.
 
-    `grants`: how often it got quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`: how
-    often it was evicted, the last time with its quota free from `drained_at` on; `ran`: for how many seconds it was
+    `grants`: how often it got quota, the last time that of a ClusterQueue with checks which was `given`; `evictions`:
+    how often it was evicted, the last time with its quota free from `drained_at` on; `ran`: for how many seconds it was
     admitted before `admitted_at`."""
 
     __slots__ = (
@@ -110,7 +110,8 @@ class SimulatedWorkload:
         return self.stream.partition("/")[2]
 
     def recorded_copy(self, cluster: str) -> PastCopy | None:
-        """Return the recorded copy that the next one on a cluster is like: the first one is like the first, and so on."""
+        """Return the recorded copy that the next one on a cluster is like: the first one is like the first, and so
+        on."""
         known = self.past.copies.get(cluster)
         number = self.created.get(cluster, 0)
         self.created[cluster] = number + 1

@@ -66,8 +66,8 @@ async def keep(
     await write(url, new, log, types)
     with psycopg.connect(url) as connection:
         connection.execute(
-            "UPDATE controlplane.events e SET recorded_at = n.at FROM unnest(%s::bigint[], %s::timestamptz[]) AS n (position, at)"
-            " WHERE e.log = %s AND e.position = n.position",
+            "UPDATE controlplane.events e SET recorded_at = n.at FROM unnest(%s::bigint[], %s::timestamptz[]) AS n "
+            "(position, at) WHERE e.log = %s AND e.position = n.position",
             ([one.position for one in recorded], [one.recorded_at for one in recorded], log),
         )
         chain_anew(connection, log)

@@ -35,8 +35,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Pending",
         after(lost),
         (
-            "It waits for quota again (Pending: requeued): it was taken back from c because c could not be reached until its grace"
-            " (multikueue.workerLostTimeout) was over."
+            "It waits for quota again (Pending: requeued): it was taken back from c because c could not be reached "
+            "until its grace (multikueue.workerLostTimeout) was over."
         ),
         ["CloneObserved", "WinnerChosen", "ClusterLost", "CheckStateDecided", "WorkloadObserved", "WorkloadObserved"],
     ),
@@ -60,7 +60,10 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
     (
         "Inactive",
         after(rejected, lambda life: life.seen({"QuotaReserved": ("Pending", "")}, active=False)),
-        "It is deactivated: its spec.active is false, after it was rejected because its job's spec.managedBy is not ours.",
+        (
+            "It is deactivated: its spec.active is false, after it was rejected because its job's spec.managedBy is not "
+            "ours."
+        ),
         ["WorkloadObserved", "CheckStateDecided", "WorkloadObserved"],
     ),
     (
@@ -91,8 +94,7 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         after(fresh, nobody_there),
         (
             "It has quota and waits for a cluster that can be reached (a, b, c): a: lost since TIME:"
-            " connection refused; b: lost since TIME: connection refused; c: lost since"
-            " TIME: connection refused."
+            " connection refused; b: lost since TIME: connection refused; c: lost since TIME: connection refused."
         ),
         ["ClusterLost", "ClusterLost", "ClusterLost", "WorkloadObserved"],
     ),
@@ -100,8 +102,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Reserved",
         after(fresh, forgot_its_copy),
         (
-            "It has quota and waits for c to come back, where the job may run, until 2026-01-01T00:15:37Z: c: lost since TIME:"
-            " connection refused."
+            "It has quota and waits for c to come back, where the job may run, until 2026-01-01T00:15:37Z: c: lost "
+            "since TIME: connection refused."
         ),
         ["ClusterLost", "WorkloadObserved"],
     ),
@@ -114,8 +116,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             lambda life: life.seen({"QuotaReserved": True}).decide(),
         ),
         (
-            "It has quota and waits for what is on b to be readable, where the job may run: b: jobs.batch default/train is there and"
-            " cannot be read (status: expected a map, found str)."
+            "It has quota and waits for what is on b to be readable, where the job may run: b: jobs.batch "
+            "default/train is there and cannot be read (status: expected a map, found str)."
         ),
         ["ObservationRefused", "WorkloadObserved"],
     ),
@@ -128,8 +130,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             lambda life: life.seen({"QuotaReserved": True, "Admitted": True}, check="Ready", cluster_name="b").decide(),
         ),
         (
-            "It is admitted on b, and waits for what is on b to be readable: jobs.batch default/train is there and cannot be read"
-            " (status: expected a map, found str)."
+            "It is admitted on b, and waits for what is on b to be readable: jobs.batch default/train is there and "
+            "cannot be read (status: expected a map, found str)."
         ),
         ["ObservationRefused", "WorkloadObserved"],
     ),
@@ -146,8 +148,9 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Nominated",
         after(fresh, let_b_preempt),
         (
-            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota (Pending: it's gated);"
-            " b says: waits for quota (Pending: it's gated), and may preempt others since TIME; c says: waits for quota."
+            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota (Pending: "
+            "it's gated); b says: waits for quota (Pending: it's gated), and may preempt others since TIME; c says: "
+            "waits for quota."
         ),
         [
             "WorkloadObserved",
@@ -171,8 +174,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Nominated",
         after(fresh, refused_by_b),
         (
-            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota; c says: waits for"
-            " quota; b is left out until TIME because the Kueue of b deactivated the copy: too many retries."
+            "It was offered to a, b and c (attempt 1) and none of them has it yet: a says: waits for quota; c says: "
+            "waits for quota; b is left out until TIME because the Kueue of b deactivated the copy: too many retries."
         ),
         [
             "WorkloadObserved",
@@ -187,8 +190,9 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Nominated",
         after(fresh, given_up),
         (
-            "It was offered to a, b and c (attempt 1) and none of them has it yet, after b was chosen and given up because b"
-            " evicted it before its job was there: a says: waits for quota; b says: is evicted (Preempted); c says: waits for quota."
+            "It was offered to a, b and c (attempt 1) and none of them has it yet, after b was chosen and given up "
+            "because b evicted it before its job was there: a says: waits for quota; b says: is evicted (Preempted); "
+            "c says: waits for quota."
         ),
         [
             "WorkloadObserved",
@@ -245,8 +249,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
         "Running",
         after(retried),
         (
-            "It runs on b because b was the only one that had admitted it; it is attempt 2: before, it was taken back from a"
-            " because a evicted its copy."
+            "It runs on b because b was the only one that had admitted it; it is attempt 2: before, it was taken back "
+            "from a because a evicted its copy."
         ),
         [
             "CloneObserved",
@@ -317,8 +321,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             lambda life: life.decide().seen(check="Retry"),
         ),
         (
-            "It is being taken back from c because c could not be reached until its grace (multikueue.workerLostTimeout) was over"
-            " (jane gave it up); Kueue evicts it and queues it again."
+            "It is being taken back from c because c could not be reached until its grace "
+            "(multikueue.workerLostTimeout) was over (jane gave it up); Kueue evicts it and queues it again."
         ),
         ["CloneObserved", "WinnerChosen", "ClusterLost", "ClusterForgotten", "CheckStateDecided", "WorkloadObserved"],
     ),
@@ -358,8 +362,8 @@ CASES: list[tuple[str, Callable[[], Life], str, list[str]]] = [
             lambda life: life.seen({"Evicted": ("Preempted", "to make room")}, check="Pending", cluster_name=""),
         ),
         (
-            "It waits for its copies on b to stop, so that its quota is free for others: it was evicted on the management cluster"
-            " (Preempted: to make room)."
+            "It waits for its copies on b to stop, so that its quota is free for others: it was evicted on the "
+            "management cluster (Preempted: to make room)."
         ),
         ["CloneObserved", "WinnerChosen", "WorkloadObserved"],
     ),

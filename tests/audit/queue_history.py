@@ -1,4 +1,5 @@
-"""Workloads that come, wait, run for a while and end, as admission records them: for what is told of waits and of runs."""
+"""Workloads that come, wait, run for a while and end, as admission records them: for what is told of waits and of
+runs."""
 
 from __future__ import annotations
 

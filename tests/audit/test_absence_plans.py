@@ -1,5 +1,5 @@
-"""What happened to the connection of a cluster before and after a Workload is not read for it, and absences are not compared with
-each other."""
+"""What happened to the connection of a cluster before and after a Workload is not read for it, and absences are not
+compared with each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ OF_ONE = ("pending_reasons", "runs", "outage_workloads", "workload_phases")
 
 @pytest.fixture(scope="module")
 def lossy_url(postgres_server: postgres.Server, migrated_template: str) -> Iterator[str]:
-    """A database in which a cluster was lost many times before a Workload ran there, once meanwhile, and many times after it."""
+    """A database in which a cluster was lost many times before a Workload ran there, once meanwhile, and many times
+    after it."""
     name = postgres.new_name("losses")
     url = postgres_server.create(name, migrated_template)
     script = Script("a", "b")

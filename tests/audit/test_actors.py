@@ -1,4 +1,5 @@
-"""Who held which quota, who did what, and what became of candidates: the views `quota_usage`, `actors`, `candidates`."""
+"""Who held which quota, who did what, and what became of candidates: the views `quota_usage`, `actors`,
+`candidates`."""
 
 from __future__ import annotations
 
@@ -155,9 +156,9 @@ async def told(url: str, story: Told) -> None:
 
 
 CANDIDATES = (
-    "SELECT cluster, epoch, outcome, reason, node, permit_reason, permits, dropped_reason, waiting_seconds IS NULL AS unanswered,"
-    " bound_at IS NOT NULL AS bound, refused_at IS NOT NULL AS refused, gone_at IS NOT NULL AS gone FROM audit.candidates"
-    " ORDER BY position"
+    "SELECT cluster, epoch, outcome, reason, node, permit_reason, permits, dropped_reason, waiting_seconds IS NULL AS "
+    "unanswered, bound_at IS NOT NULL AS bound, refused_at IS NOT NULL AS refused, gone_at IS NOT NULL AS gone FROM "
+    "audit.candidates ORDER BY position"
 )
 
 
@@ -196,7 +197,8 @@ async def test_how_long_a_target_let_wait(database_url: str) -> None:
     await told(database_url, story)
     (row,) = query(
         database_url,
-        "SELECT waiting_seconds::float AS seconds, extract(epoch FROM reserved_at - offered_at)::float AS reserved FROM audit.candidates",
+        "SELECT waiting_seconds::float AS seconds, extract(epoch FROM reserved_at - offered_at)::float AS reserved "
+        "FROM audit.candidates",
     )
     assert row["seconds"] == row["reserved"] > 0
 

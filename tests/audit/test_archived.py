@@ -93,9 +93,9 @@ async def test_every_partition_has_the_indexes_of_the_others(database_url: str, 
         dropped(owner, tmp_path, over(1 << 40))
         owner.execute("SELECT controlplane.make_room(1000)")
         found = owner.execute(
-            "SELECT i.indrelid::regclass::text, array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '.* USING ', '') ORDER BY 1)"
-            " FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid"
-            " WHERE h.inhparent = 'controlplane.events'::regclass GROUP BY 1"
+            "SELECT i.indrelid::regclass::text, array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '.* USING ', "
+            "'') ORDER BY 1) FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid WHERE h.inhparent = "
+            "'controlplane.events'::regclass GROUP BY 1"
         ).fetchall()
     assert len(found) > 2
     assert {len(indexes) for _, indexes in found} == {3}

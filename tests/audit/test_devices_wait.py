@@ -30,12 +30,14 @@ _TO_CHANGE = "somebody to change its resourceClaims"
             "DeviceClass gpu",
         ),
         (
-            f'{_CLAIM}.resourceClaimTemplateName: Not found: "DeviceClass gpu is not mapped in DRA configuration for podset main"',
+            (f'{_CLAIM}.resourceClaimTemplateName: Not found: "DeviceClass gpu is not mapped in DRA configuration for '
+            'podset main"'),
             "a mapping of DeviceClass gpu to a resource",
         ),
         (
-            (f"{_CLAIM}.devices.requests[0].exactly.selectors: Internal error: ResourceClaimTemplate t: insufficient matching devices "
-            "for CEL selector in DeviceClass gpu: 0 device(s) match in the cluster but 1 requested"),
+            (f"{_CLAIM}.devices.requests[0].exactly.selectors: Internal error: ResourceClaimTemplate t: insufficient "
+                "matching devices for CEL selector in DeviceClass gpu: 0 device(s) match in the cluster but 1 "
+                "requested"),
             "devices of DeviceClass gpu that it selects",
         ),
         (
@@ -44,7 +46,8 @@ _TO_CHANGE = "somebody to change its resourceClaims"
             "devices that it selects",
         ),
         (
-            f'{_CLAIM}.devices.requests[0]: Internal error: matched devices have no consumesCounters entry for counter "memory"',
+            (f'{_CLAIM}.devices.requests[0]: Internal error: matched devices have no consumesCounters entry for counter '
+            '"memory"'),
             'devices with the counter "memory"',
         ),
         (f"{_CLAIM}.devices.requests[0]: Invalid value: null: FirstAvailable device selection is not supported", _TO_CHANGE),
@@ -55,7 +58,8 @@ _TO_CHANGE = "somebody to change its resourceClaims"
             '"1500m": extended resource quantity must be an integer'),
             "somebody to change what it asks for",
         ),
-        ("couldn't assign flavors to pod set main: insufficient unused quota for gpus in flavor default, 1 more needed", "quota in q"),
+        ("couldn't assign flavors to pod set main: insufficient unused quota for gpus in flavor default, 1 more needed", ("quota "
+            "in q")),
     ],
 )  # fmt: skip
 def test_it_is_named_what_has_to_come_or_change(message: str, waits_for: str) -> None:

@@ -32,7 +32,10 @@ def test_what_is_live_has_no_statements() -> None:
 def test_one_that_ran_once() -> None:
     assert texts(happy(Script(*WORKERS))) == [
         "attempt 1: it was offered to a, b and c because of its configuration, a, b and c can take it now",
-        "attempt 1: b was chosen because b was the first of 2 to admit it (a at 2026-01-01T00:00:22Z, b at 2026-01-01T00:00:21Z)",
+        (
+            "attempt 1: b was chosen because b was the first of 2 to admit it (a at 2026-01-01T00:00:22Z, b at "
+            "2026-01-01T00:00:21Z)"
+        ),
         "its job ran on b from TIME for 18s, and ended; it is the run that counted",
         "in all it was queued for 22s and ran for 18s",
         "it was never on two clusters at once",

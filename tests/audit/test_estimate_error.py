@@ -48,7 +48,8 @@ def until(scene: Scene, wait: EndedWait) -> list[Recorded]:
 @pytest.mark.deep
 @pytest.mark.generated
 async def test_nothing_of_the_future_is_in_an_estimate(database_url: str, scene: Scene) -> None:
-    """As of its moment it is what it would be if the log ended there, whatever comes later; and what `why --at` says."""
+    """As of its moment it is what it would be if the log ended there, whatever comes later; and what `why --at`
+    says."""
     waits = await waits_of(database_url, scene)
     found = {one.wait.key: one.estimate for one in tried(scene.log, SETTINGS, waits)}
     assert len(found) > 20

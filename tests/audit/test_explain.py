@@ -56,8 +56,8 @@ def test_a_last_status_that_cannot_be_written_is_told_of_what_has_finished() -> 
     life.decide().seen({"Finished": ("Succeeded", "done")}).decide()
     told = ask(life)
     assert told.sentence == (
-        "It finished on b (Succeeded: done). Its job does not say so: the last status was refused (jobs.batch is forbidden), and is"
-        " tried again; the copy stays on b until then."
+        "It finished on b (Succeeded: done). Its job does not say so: the last status was refused (jobs.batch is "
+        "forbidden), and is tried again; the copy stays on b until then."
     )
     assert "EffectFailed" in [type_of(recorded) for recorded in told.events]
     life.remote_job_gone("b").clone_gone("b")
@@ -87,7 +87,8 @@ def test_a_job_without_a_workload() -> None:
 
 
 def test_one_that_was_rejected_and_lost_its_quota_says_by_which_check() -> None:
-    """Kueue takes the quota of a Workload with a Rejected check, and leaves `spec.active` as it is where nothing evicts it."""
+    """Kueue takes the quota of a Workload with a Rejected check, and leaves `spec.active` as it is where nothing evicts
+    it."""
     life = fresh(Script(*WORKERS))
     told = CheckState(
         name="mk", state="Rejected", message="Expecting spec.managedBy to be another", last_transition_time=""
@@ -96,7 +97,8 @@ def test_one_that_was_rejected_and_lost_its_quota_says_by_which_check() -> None:
     asked = ask(life)
     said = asked.sentence
     assert said.startswith(
-        "It has no quota on the management cluster and is not tried for any (Pending: The workload has failed admission checks)."
+        "It has no quota on the management cluster and is not tried for any (Pending: The workload has failed "
+        "admission checks)."
     )
     assert (asked.standing.word, asked.standing.waits_for) == (
         "Pending",

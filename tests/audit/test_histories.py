@@ -1,6 +1,6 @@
 """Whatever happens to a Workload and its clusters: the intervals of one Workload follow one another, in `audit.runs`,
-`audit.workload_phases`, `audit.pending_reasons`, `audit.placements` and `audit.quota_usage`; and an answer for the fleet is
-that of the view before, which read a cluster's whole history for each time of each Workload."""
+`audit.workload_phases`, `audit.pending_reasons`, `audit.placements` and `audit.quota_usage`; and an answer for the
+fleet is that of the view before, which read a cluster's whole history for each time of each Workload."""
 
 from __future__ import annotations
 
@@ -212,10 +212,10 @@ def test_what_waits_is_what_its_phase_is(url: str) -> None:
     lasted = "sum(coalesce(x.until, '2027-01-01') - x.since)"
     rows = query(
         url,
-        f"SELECT p.log, p.name, {lasted.replace('x.', 'p.')} AS lasted,"
-        f" (SELECT {lasted} FROM audit.pending_reasons x WHERE x.log = p.log AND x.name = p.name AND x.cluster = '@management'"
-        "   AND x.waits_for !~ ' to (come back|start its job)$') AS waited"
-        f" FROM audit.workload_phases p WHERE p.phase IN ({waits}) GROUP BY p.log, p.name",
+        f"SELECT p.log, p.name, {lasted.replace('x.', 'p.')} AS lasted, (SELECT {lasted} FROM audit.pending_reasons x "
+        "WHERE x.log = p.log AND x.name = p.name AND x.cluster = '@management'   AND x.waits_for !~ ' to (come "
+        f"back|start its job)$') AS waited FROM audit.workload_phases p WHERE p.phase IN ({waits}) GROUP BY p.log, "
+        "p.name",
     )
     assert rows
     assert [row for row in rows if row["lasted"] != row["waited"]] == []

@@ -1,4 +1,5 @@
-"""Jobs that run where they were submitted, on the management cluster: runs of it, from their admission to their end, and counted once."""
+"""Jobs that run where they were submitted, on the management cluster: runs of it, from their admission to their end,
+and counted once."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from tests.audit.test_views import query
 from tests.log.migrating import migrate
 
 RUNS = (
-    "SELECT name, queue, owner, cluster, attempt, since, until, outcome, reason, overlapped, overlapped_unseen, resources, job_uid"
-    " FROM audit.runs ORDER BY position"
+    "SELECT name, queue, owner, cluster, attempt, since, until, outcome, reason, overlapped, overlapped_unseen, "
+    "resources, job_uid FROM audit.runs ORDER BY position"
 )
 ADMITTED = {"QuotaReserved": True, "Admitted": True}
 
@@ -63,8 +64,14 @@ async def test_what_was_admitted_is_counted_and_not_what_the_spec_asks_for(datab
     script, applied = Script("a"), "cd" * 32
     admitted(script, applied=applied, kept={"template": "ab" * 32})
     await keep(database_url, script.recorded)
-    admission = '{"admission": {"podSetAssignments": [{"name": "main", "count": 2, "resourceUsage": {"cpu": "3"}}, {"name": "none"}]}}'
-    spec = '{"spec": {"podSets": [{"count": 9, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}]}}}]}}'
+    admission = (
+        '{"admission": {"podSetAssignments": [{"name": "main", "count": 2, "resourceUsage": {"cpu": "3"}}, '
+        '{"name": "none"}]}}'
+    )
+    spec = (
+        '{"spec": {"podSets": [{"count": 9, "template": {"spec": {"containers": [{"resources": {"requests": '
+        '{"cpu": "1"}}}]}}}]}}'
+    )
     with psycopg.connect(database_url) as connection:
         for digest, body in ((applied, admission), ("ab" * 32, spec)):
             connection.execute("INSERT INTO controlplane.bodies VALUES (decode(%s, 'hex'), %s, now())", (digest, body))

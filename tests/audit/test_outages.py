@@ -115,7 +115,10 @@ def test_a_mass_outage_is_told_of_where_it_holds_something_back() -> None:
     script.put(of_fleet(events.MassOutageAccepted(by="jane")))
     script.put(of_fleet(events.MassOutageEnded(away=["c"], of=3)))
     assert lines(life)[1:] == [
-        "mass outage: 2 of 3 clusters are away: nothing is taken from a cluster that is away until it is over, or accepted",
+        (
+            "mass outage: 2 of 3 clusters are away: nothing is taken from a cluster that is away until it is over, or "
+            "accepted"
+        ),
         "mass outage was accepted by jane: graces that are over count again",
         "mass outage is over: 1 of 3 clusters are away",
     ]

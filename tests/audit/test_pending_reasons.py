@@ -1,5 +1,5 @@
-"""What a Workload waits for that is admitted without being dispatched: nothing, and what was kept of it before goes; and what waits
-for a cluster that was lost."""
+"""What a Workload waits for that is admitted without being dispatched: nothing, and what was kept of it before goes;
+and what waits for a cluster that was lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ async def test_what_is_admitted_without_dispatch_waits_for_nothing(database_url:
 
 
 async def test_what_waits_for_a_cluster_that_was_lost(database_url: str) -> None:
-    """The query of the cookbook has those that the list calls Lost, also after one was deleted or given up meanwhile."""
+    """The query of the cookbook has those that the list calls Lost, also after one was deleted or given up
+    meanwhile."""
     script = Script("a", "b")
     names = ("deleted-0a1b2", "kept-0a1b2", "moved-0a1b2")
     deleted, _, moved = [script.workload(name).offered("a", "b").installed("b", "a", "b") for name in names]

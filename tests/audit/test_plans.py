@@ -1,5 +1,5 @@
-"""The views stay usable on a long log, in several partitions: one object's history is found through indexes, by the planner's
-own word."""
+"""The views stay usable on a long log, in several partitions: one object's history is found through indexes, by the
+planner's own word."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ QUERIES = {
     "placements": f"SELECT * FROM audit.placements WHERE {WORKLOAD}",
     "events by name": "SELECT * FROM audit.events WHERE namespace = 'ns-3' AND name = 'job-103-0a1b2'",
     "events by stream": "SELECT * FROM audit.events WHERE log = 'main' AND stream = 'workload/ns-3/job-103-0a1b2'",
-    "events by position": "SELECT * FROM audit.events WHERE log = 'main' AND position > 19900 ORDER BY position LIMIT 100",
+    "events by position": "SELECT * FROM audit.events WHERE log = 'main' AND position > 19900 ORDER BY position LIMIT "
+    "100",
     "newest events": "SELECT * FROM audit.events WHERE log = 'main' ORDER BY position DESC LIMIT 100",
     "the head": "SELECT position FROM audit.events WHERE log = 'main' ORDER BY position DESC LIMIT 1",
     "runs": f"SELECT count(*) FROM audit.runs WHERE {NAMED}",

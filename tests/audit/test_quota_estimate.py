@@ -238,21 +238,22 @@ TOLD: Sequence[tuple[dict[str, Any], str]] = [
     (
         {"late": AT + timedelta(days=1), "samples": [("kind", 40), ("all", 1000)]},
         (
-            "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 2026-01-02 14:05), from 40 runs of the same kind"
-            " and 1000 runs of all queues."
+            "Estimate: admitted at about 2026-01-01 14:05 UTC (in 25m; 9 of 10 by 2026-01-02 14:05), from 40 runs of "
+            "the same kind and 1000 runs of all queues."
         ),
     ),
     (
         {"seconds": 599.0, "late": AT + timedelta(seconds=31)},
         (
-            "Estimate: admitted at about 2026-01-01 14:05:00 UTC (in 9m59s; 9 of 10 by 14:05:31), from 212 runs of the same queue."
+            "Estimate: admitted at about 2026-01-01 14:05:00 UTC (in 9m59s; 9 of 10 by 14:05:31), from 212 runs of "
+            "the same queue."
         ),
     ),
     (
         {"late": None, "checks": True, "bounded": True},
         (
-            "Estimate: quota at about 2026-01-01 14:05 UTC (in 25m; how late at most is not known), and its admission checks come after,"
-            " from 212 runs of the same queue, and not all that wait were followed."
+            "Estimate: quota at about 2026-01-01 14:05 UTC (in 25m; how late at most is not known), and its admission "
+            "checks come after, from 212 runs of the same queue, and not all that wait were followed."
         ),
     ),
 ]
@@ -283,8 +284,8 @@ async def test_it_is_read_from_the_log(database_url: str) -> None:
     said = ["--database-url", database_url, "why", f"{NS}/{line[0]}", "--at", scene.now.isoformat()]
     text = CliRunner().invoke(cli, said, catch_exceptions=False).stdout
     assert (
-        "Estimate: admitted at about 2026-01-01 00:20:00 UTC (in 50s; 9 of 10 by 00:20:00), from 4 runs of the same kind."
-        in text
+        "Estimate: admitted at about 2026-01-01 00:20:00 UTC (in 50s; 9 of 10 by 00:20:00), from 4 runs of the same "
+        "kind." in text
     )
     told = json.loads(CliRunner().invoke(cli, [*said, "-o", "json"], catch_exceptions=False).stdout)["quota"][
         "estimate"

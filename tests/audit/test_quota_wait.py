@@ -66,7 +66,8 @@ async def test_it_is_what_the_controller_would_say(database_url: str, scene: Sce
 
 @pytest.mark.parametrize("seed", deep_after(1, range(4)))
 async def test_so_it_is_of_any_history(database_url: str, seed: int) -> None:
-    """Whoever preempts whom, in whichever of two trees, and whatever had been decided before: what is read is enough."""
+    """Whoever preempts whom, in whichever of two trees, and whatever had been decided before: what is read is
+    enough."""
     chance = random.Random(seed)
     scene = Scene()
     preemption = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
@@ -119,12 +120,18 @@ async def test_in_sentences(database_url: str, scene: Scene) -> None:
     assert told == {
         "big": [
             "It is number 1 of 3 that wait in ClusterQueue q.",
-            f"In flavor default it wants 4 of cpu, 1 is free, and 3 is missing. {NS}/first (6), {NS}/second (3) have it.",
+            (
+                f"In flavor default it wants 4 of cpu, 1 is free, and 3 is missing. {NS}/first (6), {NS}/second (3) have "
+                "it."
+            ),
             f"It would fit if {NS}/second ended.",
         ],
         "bigger": [
             f"It is number 2 of 3 that wait in ClusterQueue q, behind {NS}/big.",
-            f"In flavor default it wants 5 of cpu, 1 is free, and 4 is missing. {NS}/first (6), {NS}/second (3) have it.",
+            (
+                f"In flavor default it wants 5 of cpu, 1 is free, and 4 is missing. {NS}/first (6), {NS}/second (3) have "
+                "it."
+            ),
             f"It would fit if {NS}/first ended.",
         ],
         "never": [

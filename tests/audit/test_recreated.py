@@ -1,4 +1,5 @@
-"""Another object of the same name: a new list shows it before it says that the one before is gone, and that is no end of it."""
+"""Another object of the same name: a new list shows it before it says that the one before is gone, and that is no end
+of it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def gone(life: Life, uid: str) -> Life:
 
 
 def recreated(*, listed: bool) -> tuple[Script, Life]:
-    """A Workload that waits for clusters; the one before of its name was placed. `listed`: as a list tells it, not a watch."""
+    """A Workload that waits for clusters; the one before of its name was placed. `listed`: as a list tells it, not a
+    watch."""
     script = Script("a")
     script.workload(NAME).runs("a")
     again = another(script, "second")

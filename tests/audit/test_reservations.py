@@ -21,8 +21,8 @@ from tests.candidates.stage import NS
 from tests.candidates.told import Told
 
 ROWS = (
-    "SELECT cluster, number::int AS number, node, outcome, reason, permitted_at IS NOT NULL AS permitted, until IS NOT NULL AS ended"
-    " FROM audit.reservations WHERE namespace = %s AND name = 'web' ORDER BY position"
+    "SELECT cluster, number::int AS number, node, outcome, reason, permitted_at IS NOT NULL AS permitted, until IS "
+    "NOT NULL AS ended FROM audit.reservations WHERE namespace = %s AND name = 'web' ORDER BY position"
 )
 
 
@@ -100,9 +100,9 @@ async def test_it_lasts_from_one_sight_to_the_other(database_url: str) -> None:
     await told(database_url, story)
     (row,) = query(
         database_url,
-        "SELECT r.since = b.recorded_at AS begins, r.until = e.recorded_at AS ends, b.type AS first, e.type AS last, r.message"
-        " FROM audit.reservations r JOIN audit.events b ON b.position = r.position"
-        " JOIN audit.events e ON e.position = r.last_position",
+        "SELECT r.since = b.recorded_at AS begins, r.until = e.recorded_at AS ends, b.type AS first, e.type AS last, "
+        "r.message FROM audit.reservations r JOIN audit.events b ON b.position = r.position JOIN audit.events e ON "
+        "e.position = r.last_position",
     )
     assert tuple(row.values()) == (True, True, "CandidateReserved", "CandidateUnreserved", "Timeout!")
 

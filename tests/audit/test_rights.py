@@ -33,15 +33,16 @@ INSERT = (
     " VALUES ('main', 1000, 's', 1, 'T', 1, '{}', now())"
 )
 APPEND = (
-    "SELECT * FROM controlplane.append_events('main', %s, %s::uuid, NULL, gen_random_uuid(), ARRAY[0], ARRAY['s'], ARRAY[''],"
-    " ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''],"
-    " ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
+    "SELECT * FROM controlplane.append_events('main', %s, %s::uuid, NULL, gen_random_uuid(), ARRAY[0], ARRAY['s'], "
+    "ARRAY[''], ARRAY[0::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], "
+    "ARRAY[''], ARRAY[now()], ARRAY[]::int[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::bytea[], ARRAY[]::text[])"
 )
 
 APPEND_BATCH = (
-    "SELECT * FROM controlplane.append_batch('main', %s, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY['s'], ARRAY[1::bigint],"
-    " ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], ARRAY[now()], ARRAY[]::text[],"
-    " ARRAY[]::bigint[], ARRAY[]::text[], ARRAY[]::text[], ARRAY[]::bytea[], ARRAY[]::text[])"
+    "SELECT * FROM controlplane.append_batch('main', %s, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY['s'], "
+    "ARRAY[1::bigint], ARRAY['T'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], "
+    "ARRAY[now()], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::text[], ARRAY[]::text[], ARRAY[]::bytea[], "
+    "ARRAY[]::text[])"
 )
 NONCE = "3f0c1a56-4c31-4c5c-9f3e-6a1d5b8e7a01"
 
@@ -222,6 +223,7 @@ def test_nobody_else_can_call_the_functions(url: str) -> None:
     rows = attempt(
         url,
         SERVICE,
-        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'audit'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')",
+        "SELECT proname::text FROM pg_proc WHERE pronamespace = 'audit'::regnamespace AND "
+        "has_function_privilege('public', oid, 'EXECUTE')",
     )
     assert rows == []

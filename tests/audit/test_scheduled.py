@@ -58,9 +58,9 @@ from tests.support.rows import each
             [WAITING, failed(attempt=4, woken=s.Woken(resource="Node", action="Add", name="n3"))],
             "Pending",
             (
-                "No node: 0/3 nodes are available: 3 Insufficient cpu. The cycle that said so first was attempt 4, after node n3"
-                " came. It is tried again when a node comes or gets room, or a pod leaves one or asks for less"
-                " (NodeResourcesFit); and after five minutes in any case."
+                "No node: 0/3 nodes are available: 3 Insufficient cpu. The cycle that said so first was attempt 4, "
+                "after node n3 came. It is tried again when a node comes or gets room, or a pod leaves one or asks "
+                "for less (NodeResourcesFit); and after five minutes in any case."
             ),
         ),
         (
@@ -73,9 +73,9 @@ from tests.support.rows import each
             ],
             "Pending",
             (
-                "No node: 0/15 nodes are available: 14 Insufficient cpu, 1 node(s) had untolerated taint {a: b}. The nodes:"
-                " Insufficient cpu on n1, n2 and 12 more; node(s) had untolerated taint {a: b} on n9. It is tried again when"
-                " a node comes"
+                "No node: 0/15 nodes are available: 14 Insufficient cpu, 1 node(s) had untolerated taint {a: b}. The "
+                "nodes: Insufficient cpu on n1, n2 and 12 more; node(s) had untolerated taint {a: b} on n9. It is "
+                "tried again when a node comes"
             ),
         ),
         (
@@ -110,8 +110,8 @@ from tests.support.rows import each
             [WAITING, s.NodeReserved(number=1, node="n1", uid="u", score=3, waits=PERMITS, reason=R.NODE_FOUND)],
             "Chosen",
             (
-                "It waits for the others of its gang until 10:05:00 and the plugin Mine until 10:05:00; if that does not come,"
-                " the node is given back."
+                "It waits for the others of its gang until 10:05:00 and the plugin Mine until 10:05:00; if that does "
+                "not come, the node is given back."
             ),
         ),
         (

@@ -49,9 +49,9 @@ from tests.support.rows import each
             [*TAKEN, target.NotSchedulable(message="0/2 nodes.", preemptable=True), (OWN, failed("0/2 nodes."))],
             "Pending",
             (
-                "No node: 0/2 nodes. campus hears of it. It is tried again when a node comes or gets room, or a pod leaves one or asks"
-                " for less (NodeResourcesFit); and after five minutes in any case. Pods of lower priority are in its way: they go only"
-                " if campus permits it to make room."
+                "No node: 0/2 nodes. campus hears of it. It is tried again when a node comes or gets room, or a pod "
+                "leaves one or asks for less (NodeResourcesFit); and after five minutes in any case. Pods of lower "
+                "priority are in its way: they go only if campus permits it to make room."
             ),
         ),
         (
@@ -63,8 +63,8 @@ from tests.support.rows import each
             [*TAKEN, RESERVED],
             "Reserved",
             (
-                "Node n1 is held for it (reservation 1), because it was the only feasible node (score 7: A 7). It waits for the permit"
-                " of campus; without one the node is given back at 10:05:00."
+                "Node n1 is held for it (reservation 1), because it was the only feasible node (score 7: A 7). It "
+                "waits for the permit of campus; without one the node is given back at 10:05:00."
             ),
         ),
         (
@@ -79,8 +79,8 @@ from tests.support.rows import each
             [*TAKEN, RESERVED, READ, BINDING, ON_NODE, seen(node="n1", phase="Running", status="x")],
             "Running",
             (
-                "It is on node n1, because campus permitted its reservation (permit 3). Here it was the only feasible node (score 7:"
-                " A 7). Its pod is Running. It is the candidate of pod physics/sim of campus."
+                "It is on node n1, because campus permitted its reservation (permit 3). Here it was the only feasible "
+                "node (score 7: A 7). Its pod is Running. It is the candidate of pod physics/sim of campus."
             ),
         ),
         (

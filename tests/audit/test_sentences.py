@@ -126,7 +126,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (removal(R.SPEC_DIFFERS), "the copy on b is not one of the Workload as it now is"),
     (
         removal(R.STALE_COPY),
-        "the copy on b cannot be used: it is deactivated, finished, going, without its job, or evicted before it had one",
+        (
+            "the copy on b cannot be used: it is deactivated, finished, going, without its job, or evicted before it had "
+            "one"
+        ),
     ),
     (removal(R.DRAINING), "it was evicted, and nothing may stay behind on b"),
     (check(R.REMOTE_EVICTED), "a evicted its copy"),

@@ -50,8 +50,9 @@ class QuotaLent(Event):
 def test_every_view_and_column_says_what_it_is(stories_url: str) -> None:
     rows = query(
         stories_url,
-        "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) AS said, obj_description(c.oid) AS view_said"
-        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relnamespace = 'audit'::regnamespace",
+        "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) AS said, obj_description(c.oid) AS view_said "
+        "FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relnamespace = "
+        "'audit'::regnamespace",
     )
     assert {row["relname"] for row in rows} == set(VIEWS)
     assert [(row["relname"], row["attname"]) for row in rows if not row["said"] or not row["view_said"]] == []

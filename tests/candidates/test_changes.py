@@ -1,5 +1,5 @@
-"""A source pod is changed after it was sent: its candidates and its delegate follow, as far as a Pod may be changed, and
-what cannot follow is said on it.
+"""A source pod is changed after it was sent: its candidates and its delegate follow, as far as a Pod may be changed,
+and what cannot follow is said on it.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ def test_h5_a_new_leader_knows_the_permit_and_gives_no_other() -> None:
     stage.look()
     stage.reserve("b")
     granted = stage.state.permit
-    # Nothing of the old leader is left but the log: the state is its fold, and what it decided is sent by whoever leads.
+    # Nothing of the old leader is left but the log: the state is its fold, and what it decided is sent by whoever
+    # leads.
     assert stage.look() == []
     assert stage.state.permit == granted
     (request,) = [r for r in stage.requests().values() if "permit" in r.body.get("spec", {})]

@@ -103,7 +103,8 @@ def test_bad_input_is_said_in_one_sentence(words: list[str], said: str, code: in
     assert getattr(done.exception, "code", None) == code
 
 
-# --- the namespace of the pods ------------------------------------------------------------------------------------------
+# --- the namespace of the pods
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""`candidates invite` against two API servers: what it makes, in which order, what it says, and to whom it gives a token."""
+"""`candidates invite` against two API servers: what it makes, in which order, what it says, and to whom it gives a
+token."""
 
 from __future__ import annotations
 

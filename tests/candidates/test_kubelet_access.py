@@ -1,5 +1,5 @@
-"""Who may ask the kubelet API of a virtual Node: whose token it is and what that may do, the source's API server says, over HTTP; what it
-said holds for seconds."""
+"""Who may ask the kubelet API of a virtual Node: whose token it is and what that may do, the source's API server says,
+over HTTP; what it said holds for seconds."""
 
 from __future__ import annotations
 

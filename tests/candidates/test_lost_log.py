@@ -1,5 +1,5 @@
-"""A source's log that was lost, or put back to before a placement: what runs runs on, and nobody is permitted beside it, also
-where it cannot be seen or read."""
+"""A source's log that was lost, or put back to before a placement: what runs runs on, and nobody is permitted beside
+it, also where it cannot be seen or read."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ POLICIES = pytest.mark.parametrize("policy", [AT_LEAST_ONCE, NEVER_TWICE])
 
 
 class LostLogStage(Stage):
-    """A stage whose source forgets what its log had. What is `unreadable` of a target is never read; `unread_pod`: what is wrong
-    with the source pod."""
+    """A stage whose source forgets what its log had. What is `unreadable` of a target is never read; `unread_pod`: what
+    is wrong with the source pod."""
 
     def __init__(self, *targets: str, **policy: Any) -> None:
         super().__init__(*targets, **policy)

@@ -282,7 +282,8 @@ def test_who_is_not_there_yet_is_told_which_invitation_cannot_be_read() -> None:
     assert isinstance(new.event, Refused)
     assert new.event.reason == TargetReason.NOT_INVITED
     assert new.event.message == (
-        'CandidateSource "campus" of namespace "team" cannot be read: mend spec.maxCandidates: expected an integer, found str'
+        'CandidateSource "campus" of namespace "team" cannot be read: mend spec.maxCandidates: expected an integer, '
+        "found str"
     )
     seen.show(MANAGEMENT, CANDIDATE_SOURCES, invitation())
     assert Refused not in decided(controller)

@@ -151,8 +151,8 @@ def test_staying_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_log_with_a_history_is_left_alone(database_url: str, tmp_path: Path) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, trace, recorded_at)"
-            " VALUES ('main', 1, 'service', 1, 'ServiceStarted', 1, '{}', '', '', '', now())"
+            "INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, "
+            "trace, recorded_at) VALUES ('main', 1, 'service', 1, 'ServiceStarted', 1, '{}', '', '', '', now())"
         )
     done = finished("demo", "--database-url", database_url, "--data", str(tmp_path / "data"))
     assert done.returncode == 1

@@ -59,8 +59,8 @@ def unavailable(cause: psycopg.Error) -> Exception:
             pg.ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"),
             4,
             (
-                "the database takes no writes: cannot execute UPDATE in a read-only transaction; database.url has to name the"
-                " primary, and default_transaction_read_only must be off"
+                "the database takes no writes: cannot execute UPDATE in a read-only transaction; database.url has to "
+                "name the primary, and default_transaction_read_only must be off"
             ),
         ),
         (

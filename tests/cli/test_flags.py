@@ -1,6 +1,7 @@
 """The flags that kubectl's users expect, on every verb on which they mean something.
 
-The first tables walk the tree of commands, so that a new verb cannot forget them; the others try what each flag does."""
+The first tables walk the tree of commands, so that a new verb cannot forget them; the others try what each flag
+does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a command loads: a service that hosts MultiKueue alone starts without the libraries and controllers that it never
-needs. Counted, not timed: what is loaded is what a start costs.
+"""What a command loads: a service that hosts MultiKueue alone starts without the libraries and controllers that it
+never needs. Counted, not timed: what is loaded is what a start costs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`controlplane queues`, as it is typed: LocalQueues and ClusterQueues, where Kueue decides and where this service does."""
+"""`controlplane queues`, as it is typed: LocalQueues and ClusterQueues, where Kueue decides and where this service
+does."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ async def test_a_log_that_was_made_of_archives_is_for_reading(database_url: str)
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"UPDATE controlplane.log_head SET holder = '{RESTORED}', renewed_at = '-infinity'")
     assert gap(database_url) == (
-        "The log main was restored from archives, and is for reading: nothing is recorded in it; what is told is what was recorded,"
-        " up to position 3."
+        "The log main was restored from archives, and is for reading: nothing is recorded in it; what is told is what "
+        "was recorded, up to position 3."
     )
 
 

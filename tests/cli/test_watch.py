@@ -1,5 +1,5 @@
-"""`--watch`: the rows that there are, and each one again when it says something else; through a restart of the database's
-connection.
+"""`--watch`: the rows that there are, and each one again when it says something else; through a restart of the
+database's connection.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ QUEUED = plan(*(step(5 + 1.37 * n, "submit", f"job-{n}", 20 + n % 7 * 5.3, 1) fo
 
 @pytest.fixture(scope="module")
 def urls(postgres_server: postgres.Server, migrated_template: str) -> Iterator[dict[str, str]]:
-    """Databases: one with the log of thirty Jobs; one with that of a seed that is full of trouble; and one of a fleet where the
-    service decides about quota."""
+    """Databases: one with the log of thirty Jobs; one with that of a seed that is full of trouble; and one of a fleet
+    where the service decides about quota."""
     names = ("queued", "trouble", "teams")
     made = {name: postgres_server.create(postgres.new_name(name), migrated_template) for name in names}
     try:
@@ -171,11 +171,13 @@ OTHER_FLAVOR["spec"]["resourceGroups"][0]["flavors"][0]["name"] = "gpus"
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        (documents({**cluster_queue("b", 1), "kind": "Job"}), 2, 'document 1: kind: "Job" cannot be given: write one of Clus'),
+        (documents({**cluster_queue("b", 1), "kind": "Job"}), 2, ('document 1: kind: "Job" cannot be given: write one '
+            'of Clus')),
         (documents({**cohort("b", 1), "apiVersion": "kueue.x-k8s.io/v1beta1"}), 2, "write kueue.x-k8s.io/v1beta2"),
         (documents(BAD_NAME), 2, "metadata.name: the ClusterQueue has no name: write that of the one whose place it"),
         (documents(cohort("a", 1), BAD_SPEC), 2, "document 2: ClusterQueue queue-b: spec.stopPolicy: expected"),
-        (documents(BAD_QUANTITY), 2, "ClusterQueue queue-b: spec.resourceGroups[0].flavors[default-flavor].resources[cpu]"),
+        (documents(BAD_QUANTITY), 2, ("ClusterQueue queue-b: "
+            "spec.resourceGroups[0].flavors[default-flavor].resources[cpu]")),
         (documents(cohort("a", 1), cohort("a", 2)), 2, "Cohort a is given twice: give it once"),
         (documents(OTHER_FLAVOR), 2, "there is no ResourceFlavor gpus: give it in the file too"),
         ("clusterQueues: {queue-b: {memory: 1Gi}}", 2, "queue-b.memory: the ClusterQueue has no quota of it: give the"),

@@ -166,8 +166,8 @@ def test_a_listing_turns_what_was_known_into_what_is_there(
 
 @pytest.mark.parametrize("changed", [5, 11])
 def test_an_end_that_is_told_again_is_no_newer_than_what_took_its_place(changed: int) -> None:
-    """The log may have both, and takes no version of an object twice: the end alone would be news, and the last word on the
-    name.
+    """The log may have both, and takes no version of an object twice: the end alone would be news, and the last word on
+    the name.
     """
     known = {"old": KnownObject("ns", "a", "1")}
     taken: dict[str, int] = {}

@@ -136,7 +136,8 @@ async def test_a_kind_that_is_refused_is_off_once_and_asked_for_again(api: MiniA
 async def test_a_kind_that_comes_soon_after_the_start_is_not_waited_for_as_long_as_one_that_never_comes(
     api: MiniApi,
 ) -> None:
-    """Its definition is applied, or its right given, while the service begins: the first waits are short, whatever the last ones are."""
+    """Its definition is applied, or its right given, while the service begins: the first waits are short, whatever the
+    last ones are."""
     api.refuse["list", "workloads"] = lambda: status(404)
     async with following(api, pace=dataclasses.replace(QUICK, off_first=0.01, off_retry=86400.0)) as f:
         await until(lambda: len(api.lists()) >= 4)

@@ -240,8 +240,8 @@ async def test_what_was_told_of_the_history_before_is_told_again_of_this_one(api
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_change_of_what_was_never_shown_costs_a_list(api: MiniApi, known: bool) -> None:
-    """As where a watch goes on in a store that was put back, and has grown past the watch's place: b was added before that.
-    It is listed at once, and not when the watch shows something more."""
+    """As where a watch goes on in a store that was put back, and has grown past the watch's place: b was added before
+    that. It is listed at once, and not when the watch shows something more."""
     async with following(api, pace=replace(QUICK, idle_timeout=10 * PATIENCE)) as f:
         api.stream().put_nowait(line("ADDED", obj("a", 11)))
         await until(lambda: len(f.log.deltas) == 2)

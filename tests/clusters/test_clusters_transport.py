@@ -76,7 +76,8 @@ NO_NAMES = ["../secrets/token", "a/b", "..", ".", "%2e%2e", "a%2fb", "a\nb", "x"
 
 @pytest.mark.parametrize("name", NO_NAMES)
 async def test_what_cannot_be_a_name_leads_nowhere_else(api: MiniApi, transport: Transport, name: str) -> None:
-    """Tenants write names into owner references and into what their runs refer to: an object of such a name is not there."""
+    """Tenants write names into owner references and into what their runs refer to: an object of such a name is not
+    there."""
     for place in (("ns", name), (name, "a")):
         with pytest.raises(ApiError) as refused:
             await transport.get(JOBS, *place)

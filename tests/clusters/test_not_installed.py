@@ -23,8 +23,8 @@ KUEUES = WANTED.format("multikueueclusters.kueue.x-k8s.io", "v1beta2")
 RENDERS = WANTED.format("renders.example.com", "v1")
 
 BUILT_IN = (
-    "is Kubernetes' own, and not served there: the API server is of another version of Kubernetes, has it off (--runtime-config),"
-    " or is not a whole one"
+    "is Kubernetes' own, and not served there: the API server is of another version of Kubernetes, has it off "
+    "(--runtime-config), or is not a whole one"
 )
 
 

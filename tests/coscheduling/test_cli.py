@@ -186,6 +186,9 @@ def test_for_people(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_times_stay_texts(write: Any, as_json: Any) -> None:
-    text = "kind: PipelineRun\nmetadata: {name: r, uid: u, labels: {at: 2026-01-01}}\nspec: {pipelineSpec: {tasks: [{name: t}]}}"
+    text = (
+        "kind: PipelineRun\nmetadata: {name: r, uid: u, labels: {at: 2026-01-01}}\nspec: {pipelineSpec: {tasks: "
+        "[{name: t}]}}"
+    )
     found = as_json("-f", write("run.yaml", text), "--config", write("f.yaml", flags(coschedule="pipelineruns")))
     assert found["statefulSets"][0]["metadata"]["labels"]["at"] == "2026-01-01"

@@ -1,4 +1,5 @@
-"""Existing volumes of a run on a worker: those that no node reaches refuse it, those that a node has to reach choose it."""
+"""Existing volumes of a run on a worker: those that no node reaches refuse it, those that a node has to reach choose
+it."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def test_a_placeholder_that_is_nobodys_is_named_and_neither_used_nor_deleted(mod
     (said,) = scene.objects["PipelineRun", NS, RUN]["status"]["conditions"]
     assert said["reason"] == "CoschedulingRefused"
     assert said["message"] == (
-        f"StatefulSet {NS}/{name}: metadata.ownerReferences: its owner is nobody, not PipelineRun {NS}/{RUN} (uid {UID}); "
-        "wait until it is gone, delete it, or give the run another name"
+        f"StatefulSet {NS}/{name}: metadata.ownerReferences: its owner is nobody, not PipelineRun {NS}/{RUN} (uid "
+        f"{UID}); wait until it is gone, delete it, or give the run another name"
     )
     assert not [one for one in scene.requests if one.ref.kind.kind == "StatefulSet"]
     scene.drop("StatefulSet", NS, name)

@@ -1,7 +1,7 @@
 """Copies into the chart what it shares with the kustomizations, and writes the schema of its values.
 
-`python -m tests.deploy.chart_files` (`make chart`) writes; the tests hold the chart to it. Helm reads nothing outside of a
-chart's folder, so the manifests of which the chart is made are in it a second time, byte for byte."""
+`python -m tests.deploy.chart_files` (`make chart`) writes; the tests hold the chart to it. Helm reads nothing outside
+of a chart's folder, so the manifests of which the chart is made are in it a second time, byte for byte."""
 
 from __future__ import annotations
 

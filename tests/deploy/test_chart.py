@@ -207,7 +207,8 @@ def test_services_and_budgets_select_their_own_pods_alone() -> None:
 @helm
 @pytest.mark.parametrize("values", [{}, EVERYTHING, CLOUD_NATIVE], ids=["default", "everything", "cloudnative"])
 def test_every_object_is_one_that_an_api_server_takes(values: Object) -> None:
-    """Unknown fields, types and required fields; of other projects' kinds, as far as their schemas are written down here."""
+    """Unknown fields, types and required fields; of other projects' kinds, as far as their schemas are written down
+    here."""
     known = {key: found for api, kind in SPECS for key, found in schemas(definition(api, kind)).items()}
     objects = [item for item in template(values) if not item["kind"].startswith("MutatingAdmissionPolicy")]
     assert len(objects) > 10

@@ -1,4 +1,5 @@
-"""Grafana's dashboards: every query asks for metrics and labels that are served, and every metric is shown somewhere."""
+"""Grafana's dashboards: every query asks for metrics and labels that are served, and every metric is shown
+somewhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Who may nominate clusters, by the admission policies that are shipped: asked of a real kube-apiserver.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's
+CRDs."""
 
 from __future__ import annotations
 

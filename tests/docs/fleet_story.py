@@ -1,4 +1,5 @@
-"""The log that the auditor's cookbook asks: two days of three clusters and two teams, in which one of everything happens.
+"""The log that the auditor's cookbook asks: two days of three clusters and two teams, in which one of everything
+happens.
 
 What is seen is scripted; what is decided comes from the real service's controller."""
 
@@ -142,7 +143,8 @@ def story() -> Fleet:
 
 
 def quota_of_a_team(fleet: Fleet) -> None:
-    """Quota is reserved by the service for a moment (`quota.mode: builtin`): a Workload gets some, borrows, and ends."""
+    """Quota is reserved by the service for a moment (`quota.mode: builtin`): a Workload gets some, borrows, and
+    ends."""
     scene = Scene()
     scene.queue("team-c", "2", cohortName="all")
     scene.queue("spare", "8", cohortName="all")
@@ -215,8 +217,8 @@ def refused(fleet: Fleet) -> None:
 
 
 def outage(fleet: Fleet) -> tuple[Life, Life]:
-    """Two jobs run on north when it is lost: one is run again on west, and runs twice when north is back; the other, which
-    must not run twice, waits for it."""
+    """Two jobs run on north when it is lost: one is run again on west, and runs twice when north is back; the other,
+    which must not run twice, waits for it."""
     sim = fleet.job_of("team-b", "sim", cpu="32").runs(NORTH, *CLUSTERS)
     safe = fleet.job_of("team-a", "safe", cpu="2")
     safe.job(execution_policy="never-twice")

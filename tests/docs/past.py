@@ -42,8 +42,8 @@ def printed(block: str, url: str, folder: Path) -> str:
 
 
 def typed(line: str, variables: dict[str, str], folder: Path) -> str:
-    """Type a line into a shell, as a reader does, and return what is printed. Where it is nothing but a command of ours, this
-    process is quicker than a shell and one of its own."""
+    """Type a line into a shell, as a reader does, and return what is printed. Where it is nothing but a command of
+    ours, this process is quicker than a shell and one of its own."""
     if not line.startswith("controlplane ") or any(one in line for one in "|<>;&$*`#"):
         return subprocess.run(
             line, shell=True, env=variables, cwd=folder, capture_output=True, text=True, check=True

@@ -90,9 +90,9 @@ def test_every_table_and_view_is_there(database_url: str, heading: str) -> None:
     kinds = {"Tables": ["r", "p"], "Views": ["v", "m"]}[heading]
     with psycopg.connect(database_url) as connection:
         rows = connection.execute(
-            "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname IN ('controlplane', 'audit') AND c.relkind::text = ANY (%s) AND c.relname <> 'alembic_version'"
-            " AND NOT c.relispartition",
+            "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE "
+            "n.nspname IN ('controlplane', 'audit') AND c.relkind::text = ANY (%s) AND c.relname <> 'alembic_version' "
+            "AND NOT c.relispartition",
             [kinds],
         ).fetchall()
     assert first_column("sql.md", heading) == {name for (name,) in rows}

@@ -3,9 +3,9 @@ reads (`versions.json` above the folders of the versions).
 
     python -m tests.docs.versions SITE PUBLISHED VERSION
 
-In: a folder that `make docs` made, the folder with what is published, and the release, `1.2.3` or `v1.2.3`. Out: the folder
-`PUBLISHED/1.2`, its copy `PUBLISHED/latest` if no newer release is there, and a start page that leads to `latest`. A
-version that was there before is replaced: patch releases share one folder."""
+In: a folder that `make docs` made, the folder with what is published, and the release, `1.2.3` or `v1.2.3`. Out: the
+folder `PUBLISHED/1.2`, its copy `PUBLISHED/latest` if no newer release is there, and a start page that leads to
+`latest`. A version that was there before is replaced: patch releases share one folder."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ START = """<!doctype html>
 
 
 def publish(site: Path, published: Path, release: str) -> list[str]:
-    """See the module; return the versions that are published, the newest first. Raises `ValueError` for a release that is
-    none."""
+    """See the module; return the versions that are published, the newest first. Raises `ValueError` for a release that
+    is none."""
     found = re.fullmatch(r"v?(\d+)\.(\d+)\.\d+", release)
     if found is None:
         raise ValueError(f"{release} is no release: expected 1.2.3")

@@ -21,8 +21,8 @@ _READS = ("$ controlplane why", "$ controlplane timeline")
 
 
 def scene(earlier: int = 6) -> Scene:
-    """Three ask for a ClusterQueue that has room for two of them; a fourth one preempts, and that one waits again. Some have run
-    and ended before, for four minutes and more."""
+    """Three ask for a ClusterQueue that has room for two of them; a fourth one preempts, and that one waits again. Some
+    have run and ended before, for four minutes and more."""
     found = Scene()
     found.queue("batch", "10", preemption={"withinClusterQueue": "LowerPriority"})
     for number in range(earlier):

@@ -177,7 +177,10 @@ async def test_a_database_that_says_nothing_is_told_in_time(world: World, silent
             "gone gave epoch 4 back",
         ),
         (
-            "INSERT INTO controlplane.log_head (log, epoch, holder, renewed_at) VALUES ('main', 4, 'gone', now() - interval '1h')",
+            (
+                "INSERT INTO controlplane.log_head (log, epoch, holder, renewed_at) VALUES ('main', 4, 'gone', now() - "
+                "interval '1h')"
+            ),
             "leader",
             "failed",
             "gone leads by epoch 4, and sent no heartbeat for 36",

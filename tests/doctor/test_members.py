@@ -1,4 +1,5 @@
-"""Each server that the database's URL names is asked for itself: one that does not answer says nothing about the others."""
+"""Each server that the database's URL names is asked for itself: one that does not answer says nothing about the
+others."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ OPEN_CANDIDATES_IN_10: list[tuple[int, str, str]] = [
     (
         945316,
         "",
-        # An API server never stores a Pod whose status has a field of another type, so this is no run that a cluster can give.
-        # It is what decision 0063 says of permits that nobody can know: the pod names its target once that was written on it.
+        # An API server never stores a Pod whose status has a field of another type, so this is no run that a cluster
+        # can give. It is what decision 0063 says of permits that nobody can know: the pod names its target once that
+        # was written on it.
         "a second permit: the log went back, the target is away, and the pod, which nobody could read, does not name it",
     ),
 ]

@@ -54,8 +54,8 @@ def cluster_of(name: str) -> str:
 
 
 def log_put_back(*trouble: Step, seed: int = 1) -> Plan:
-    """Return a plan in which the log goes back to after a Workload and before its nomination; that it runs on w1 is never
-    written to it.
+    """Return a plan in which the log goes back to after a Workload and before its nomination; that it runs on w1 is
+    never written to it.
     """
     log, home = step(5.017, "restore-log", "", 1.5), step(5.047, "refuse", "management", 8)
     return plan(step(5, "submit", "once-1", 100, 2), log, home, *trouble, step(299, "cut", "w3"), seed=seed)
@@ -71,7 +71,8 @@ EVICTED_ON_ITS_WAY = plan(
     step(6.637, "preempt-copy", "w3"),
     seed=222,
 )
-"""The winner's copy is evicted while the creation of its job takes longer than any news, and another one is made anew."""
+"""The winner's copy is evicted while the creation of its job takes longer than any news, and another one is made
+anew."""
 UNSEEN_AND_SLOW = plan(
     step(5, "submit", "once-1", 300, 2),
     step(5.04563, "mute", "w2", 3, 30),
@@ -80,7 +81,8 @@ UNSEEN_AND_SLOW = plan(
     step(8.11, "suspend", "once-1", 3),
     seed=154,
 )
-"""A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it then."""
+"""A copy is there, and what becomes of it is seen late; the Workload is suspended, and another cluster admits it
+then."""
 OUTGROWN_UNSEEN = plan(
     step(5, "submit-elastic", "once-1", 20, 1),
     *(step(21, "partition", name, 60) for name in ("w1", "w2", "w3")),

@@ -1,4 +1,5 @@
-"""Scenes of candidates by hand in which a log goes back, the source's or a scheduler's, and what is there cannot be read."""
+"""Scenes of candidates by hand in which a log goes back, the source's or a scheduler's, and what is there cannot be
+read."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from tests.support import folded
 from tests.support.deep import deep_after
 from tests.support.played import log_of
 
-# The UIDs of what went last, a hint against stale lists that is forgotten after a while anyway; and what is asked about next, which
-# `folded.asked` compares; and answers of clusters, of which those count that are in the window.
-# What the end of Workloads that are over rests on is remembered of more of them than needed.
+# The UIDs of what went last, a hint against stale lists that is forgotten after a while anyway; and what is asked about
+# next, which `folded.asked` compares; and answers of clusters, of which those count that are in the window. What the
+# end of Workloads that are over rests on is remembered of more of them than needed.
 HINTS = ("newest._gone", "_dirty", "_answers._answers", "index._rested", "index._looked_through")
 WINDOW = timedelta(seconds=61)
 PLACES = 12
@@ -54,8 +54,8 @@ def same(whole: ControllerRouter, kept: ControllerRouter) -> None:
 
 
 def follows(router: ControllerRouter, events: Sequence[Recorded]) -> tuple[list[str], dict[str, Any]]:
-    """Return what is asked about first, and what is open and decided next. Whoever is asked remembers it: nothing is to be
-    folded afterwards.
+    """Return what is asked about first, and what is open and decided next. Whoever is asked remembers it: nothing is to
+    be folded afterwards.
     """
     return folded.asked(router), state(router, events, Codec(router.types))
 

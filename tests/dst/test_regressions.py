@@ -130,12 +130,18 @@ MENDED_IN_5 = [
     (
         282,
         "",
-        "another pod owned the Workload of a group when the last copy of the first one went: its removal was tried for ever",
+        (
+            "another pod owned the Workload of a group when the last copy of the first one went: its removal was tried "
+            "for ever"
+        ),
     ),
     (
         270,
         "",
-        "the end of a job was not told again to a management cluster that was put back to before it, with its Workload finished",
+        (
+            "the end of a job was not told again to a management cluster that was put back to before it, with its "
+            "Workload finished"
+        ),
     ),
     (
         46,
@@ -180,7 +186,10 @@ MENDED_IN_6 = [
     (
         930108,
         "",
-        "the log went back to before a job started, and the Workload was evicted while its cluster was away: it ran twice",
+        (
+            "the log went back to before a job started, and the Workload was evicted while its cluster was away: it ran "
+            "twice"
+        ),
     ),
 ]
 MENDED_CANDIDATES_IN_6 = [

@@ -1,5 +1,5 @@
-"""Processes that start from what others had folded decide as those that read the whole log: every rule holds, and what they
-hold is what the log alone gives."""
+"""Processes that start from what others had folded decide as those that read the whole log: every rule holds, and what
+they hold is what the log alone gives."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_one_that_lacks_something_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Make each process of a version of its own, so that it begins with what is left without the streams that are over. Note how many
-    events each page looked through and had. The UIDs of what went last are a hint, and answers count
-    for a while: whoever begins so lacks some."""
+    """Make each process of a version of its own, so that it begins with what is left without the streams that are over.
+    Note how many events each page looked through and had. The UIDs of what went last are a hint, and answers count for
+    a while: whoever begins so lacks some."""
     versions, found = count(), list[tuple[int, int]]()
     needed = SimulatedSnapshots.needed
 

@@ -1,4 +1,5 @@
-"""A name that Kubernetes, Kueue or Tekton gives stands in one module: a label, an annotation, a finalizer, a gate, a media type."""
+"""A name that Kubernetes, Kueue or Tekton gives stands in one module: a label, an annotation, a finalizer, a gate, a
+media type."""
 
 from __future__ import annotations
 

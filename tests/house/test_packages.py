@@ -1,4 +1,5 @@
-"""What is released: an sdist of which the same wheel is made, and a wheel that brings the command and all that it reads."""
+"""What is released: an sdist of which the same wheel is made, and a wheel that brings the command and all that it
+reads."""
 
 from __future__ import annotations
 

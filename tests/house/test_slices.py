@@ -23,8 +23,8 @@ NAMED_BY = {
     "connectivity": 148,
     "quota": 184,
 }
-"""How many modules outside the folders of its name have the word in them: a number that may fall. The last five are words of
-Kubernetes and Kueue as well."""
+"""How many modules outside the folders of its name have the word in them: a number that may fall. The last five are
+words of Kubernetes and Kueue as well."""
 
 
 def naming(slice_: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""What Kueue's job framework asks of each kind that Workloads are made of: pod sets, readiness, what gives its quota back."""
+"""What Kueue's job framework asks of each kind that Workloads are made of: pod sets, readiness, what gives its quota
+back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A management cluster without Kueue: a simulated API server, the job framework on a log, and the test in the place of whoever
-admits Workloads.
+"""A management cluster without Kueue: a simulated API server, the job framework on a log, and the test in the place of
+whoever admits Workloads.
 
-In: jobs, flavors, conditions of Workloads. Out: what is on the cluster then, the log, the Kubernetes Events. Each write is
-carried out as the loop would, by the request alone; `crash` loses what memory holds."""
+In: jobs, flavors, conditions of Workloads. Out: what is on the cluster then, the log, the Kubernetes Events. Each write
+is carried out as the loop would, by the request alone; `crash` loses what memory holds."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ class Scene:
         return found
 
     def settle_through_crashes(self, *, lost: bool, rounds: int = 40) -> None:
-        """Decide and carry out until nothing follows, while the process ends after each decision; with `lost` after each
-        write too, whose answer nobody hears."""
+        """Decide and carry out until nothing follows, while the process ends after each decision; with `lost` after
+        each write too, whose answer nobody hears."""
         for _ in range(rounds):
             if not self.decide() and not self.open_writes():
                 return

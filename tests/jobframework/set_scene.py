@@ -32,7 +32,8 @@ def made(kind: JobKind, *, queue: str = QUEUE, labels: Json | None = None, **spe
 
 
 def pod_of(owner: Json, kind: JobKind, index: int = 0, number: int = 0) -> Json:
-    """A pod that the set's own controller makes, as the webhook has it created. Of a LeaderWorkerSet the first is the leader."""
+    """A pod that the set's own controller makes, as the webhook has it created. Of a LeaderWorkerSet the first is the
+    leader."""
     spec, uid = owner["spec"], meta(owner)["uid"]
     reference = {
         "apiVersion": kind.kind.api_version,

@@ -1,9 +1,10 @@
-"""What Kueue's own types answer of random jobs is what is answered here: pod sets, how a job stands, what it is started with, what
-it is again when it stops.
+"""What Kueue's own types answer of random jobs is what is answered here: pod sets, how a job stands, what it is started
+with, what it is again when it stops.
 
-The answers of `data/kinds.json.gz` are those of `PodSets`, `Finished`, `IsActive`, `IsSuspended`, `PodsReady`, `ReclaimablePods`,
-`RunWithPodSetsInfo`, `Suspend` and `RestorePodSetsInfo` (kubernetes-sigs/kueue pkg/controller/jobs, ff69552e), called by a program that
-reads objects. Of a TrainJob the runtime is one of them, and its pod sets are those before the Workload is defaulted (`podSets`)."""
+The answers of `data/kinds.json.gz` are those of `PodSets`, `Finished`, `IsActive`, `IsSuspended`, `PodsReady`,
+`ReclaimablePods`, `RunWithPodSetsInfo`, `Suspend` and `RestorePodSetsInfo` (kubernetes-sigs/kueue pkg/controller/jobs,
+ff69552e), called by a program that reads objects. Of a TrainJob the runtime is one of them, and its pod sets are those
+before the Workload is defaulted (`podSets`)."""
 
 from __future__ import annotations
 

@@ -198,7 +198,8 @@ def test_the_workload_of_a_job_that_nobody_could_ever_read_is_not_finished(
 
 
 def test_a_job_that_runs_elsewhere_gets_another_workload_though_nobody_says_that_it_rests() -> None:
-    """Somebody took the finalizer from its Workload by hand and deleted it: what copied the job's status went with it."""
+    """Somebody took the finalizer from its Workload by hand and deleted it: what copied the job's status went with
+    it."""
     scene = running(managedBy="kueue.x-k8s.io/multikueue")
     before = meta(scene.workload())["uid"]
     scene.store.patch(JOBS, NS, "a", {"status": {"active": 2}}, subresource="status")
@@ -213,7 +214,8 @@ def test_a_job_that_runs_elsewhere_gets_another_workload_though_nobody_says_that
 
 
 def test_a_job_whose_templates_say_where_it_ran_before_starts_in_another_queue() -> None:
-    """Its Workload went by force, and with it what its templates were; what Kueue's labels said of its queues gives way."""
+    """Its Workload went by force, and with it what its templates were; what Kueue's labels said of its queues gives
+    way."""
     scene = running()
     bare = {"metadata": {"finalizers": None}}
     scene.store.patch(WORKLOADS, NS, meta(scene.workload())["name"], bare, field_manager="somebody")

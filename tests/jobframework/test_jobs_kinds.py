@@ -1,5 +1,5 @@
-"""Every kind that is looked after, by its row: it waits with a Workload as Kueue makes it, starts with what it was admitted
-with, stops and is as it was, ends and goes."""
+"""Every kind that is looked after, by its row: it waits with a Workload as Kueue makes it, starts with what it was
+admitted with, stops and is as it was, ends and goes."""
 
 from __future__ import annotations
 

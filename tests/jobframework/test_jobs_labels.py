@@ -1,4 +1,5 @@
-"""The labels and annotations of a job that its Workload gets (`quota.labelKeysToCopy`, `quota.metrics.customLabels`)."""
+"""The labels and annotations of a job that its Workload gets (`quota.labelKeysToCopy`,
+`quota.metrics.customLabels`)."""
 
 from __future__ import annotations
 

@@ -254,7 +254,8 @@ def test_a_job_that_is_content_with_less_gets_less_and_its_wish_back() -> None:
 
 
 def test_a_job_that_got_less_and_asks_for_more_meanwhile_is_stopped_and_asks_anew() -> None:
-    """What it asks for now is what its Workload asked for: that is no reason to leave it half stopped, nor to give it less again."""
+    """What it asks for now is what its Workload asked for: that is no reason to leave it half stopped, nor to give it
+    less again."""
     scene = Scene()
     scene.flavor()
     made = job(parallelism=3, completions=3)

@@ -176,7 +176,8 @@ class Walk:
         self._replays()
 
     def _slices_hold(self, found: Json, own: list[Json], *, ended: bool) -> None:
-        """What holds of an elastic job: one slice has its quota, one may wait to take its place, and it runs by one alone."""
+        """What holds of an elastic job: one slice has its quota, one may wait to take its place, and it runs by one
+        alone."""
         live = [one for one in own if not is_true(one, "Finished")]
         if ended:
             assert not live

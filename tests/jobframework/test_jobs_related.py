@@ -1,4 +1,5 @@
-"""Jobs with other objects around them: those of a JobSet, Workloads that are there before their jobs, and what cannot be read."""
+"""Jobs with other objects around them: those of a JobSet, Workloads that are there before their jobs, and what cannot
+be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Jobs that name no queue wait too where that is asked for; and jobs of namespaces that are not selected are left alone."""
+"""Jobs that name no queue wait too where that is asked for; and jobs of namespaces that are not selected are left
+alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A group of pods is one job: one Workload of all its pods, which wait, run and end together, as with Kueue's pod integration."""
+"""A group of pods is one job: one Workload of all its pods, which wait, run and end together, as with Kueue's pod
+integration."""
 
 from __future__ import annotations
 

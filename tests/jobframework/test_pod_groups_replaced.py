@@ -1,6 +1,6 @@
-"""What a group of pods shows is what the pods show that its Workload counts: one that was replaced and stays as an object does not
-count, nor does one that is too many. Source: `FindMatchingWorkloads`, after which Kueue knows the pods that are kept alone
-(kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, ff69552e)."""
+"""What a group of pods shows is what the pods show that its Workload counts: one that was replaced and stays as an
+object does not count, nor does one that is too many. Source: `FindMatchingWorkloads`, after which Kueue knows the pods
+that are kept alone (kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, ff69552e)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A group of pods whose Workload asks for something else than the group does: one that waits is written anew, one that runs is
-stopped, and its Workload, whose quota counts, goes when nothing of the group runs any more. Source: `FindMatchingWorkloads`
-(kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go) and `ensureOneWorkload` (pkg/controller/jobframework/reconciler.go),
-ff69552e."""
+"""A group of pods whose Workload asks for something else than the group does: one that waits is written anew, one that
+runs is stopped, and its Workload, whose quota counts, goes when nothing of the group runs any more. Source:
+`FindMatchingWorkloads` (kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go) and `ensureOneWorkload`
+(pkg/controller/jobframework/reconciler.go), ff69552e."""
 
 from __future__ import annotations
 

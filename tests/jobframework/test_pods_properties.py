@@ -25,13 +25,15 @@ from tests.support.folded import difference
 STRANGER = "stranger"
 NAMES = ("a", "b", "g-0", "g-1", "g-2")
 ACTIONS = (
-    "create", "run", "succeed", "fail", "delete", "force", "queue", "delete workload", "reserve", "admit", "evict", "let go",
+    "create", "run", "succeed", "fail", "delete", "force", "queue", "delete workload", "reserve", "admit", "evict", ("let "
+        "go"),
     "settle", "crash", "half", "lost", "time",
 )  # fmt: skip
 
 
 class Walk:
-    """A scene with single pods `a` and `b` and a group of two, of which a third pod may come; and what is done to it."""
+    """A scene with single pods `a` and `b` and a group of two, of which a third pod may come; and what is done to
+    it."""
 
     def __init__(self) -> None:
         self.scene = Scene()

@@ -1,5 +1,5 @@
-"""A single pod with a queue gets its Workload, runs while that is admitted, and is deleted where it has to stop, as with Kueue's pod
-integration."""
+"""A single pod with a queue gets its Workload, runs while that is admitted, and is deleted where it has to stop, as
+with Kueue's pod integration."""
 
 from __future__ import annotations
 

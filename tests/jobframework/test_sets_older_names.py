@@ -1,4 +1,5 @@
-"""A StatefulSet whose Workload has the name that older versions of Kueue gave it, without the set's UID, keeps that one."""
+"""A StatefulSet whose Workload has the name that older versions of Kueue gave it, without the set's UID, keeps that
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""However a LeaderWorkerSet is scaled, and whenever the process ends: it has a Workload for each group, and none twice."""
+"""However a LeaderWorkerSet is scaled, and whenever the process ends: it has a Workload for each group, and none
+twice."""
 
 from __future__ import annotations
 

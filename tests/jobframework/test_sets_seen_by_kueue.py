@@ -1,6 +1,7 @@
-"""The template of a StatefulSet that Kueue's webhook has seen says who its pods wait for, and names no queue: Kueue gives that to the
-pods when they are there (kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_webhook.go, from 0.17 on). Where this
-service takes Kueue's place, the pods that such a set makes anew get the queue when they are created, and wait with the others."""
+"""The template of a StatefulSet that Kueue's webhook has seen says who its pods wait for, and names no queue: Kueue
+gives that to the pods when they are there (kubernetes-sigs/kueue
+pkg/controller/jobs/statefulset/statefulset_webhook.go, from 0.17 on). Where this service takes Kueue's place, the pods
+that such a set makes anew get the queue when they are created, and wait with the others."""
 
 from __future__ import annotations
 

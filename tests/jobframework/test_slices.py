@@ -1,5 +1,5 @@
-"""An elastic job gets another Workload when it grows while it runs, and its pods run as far as one of them has quota, as with Kueue's
-`EnsureWorkloadSlices` (pkg/workloadslicing/workloadslicing_test.go) and its ungater of elastic jobs."""
+"""An elastic job gets another Workload when it grows while it runs, and its pods run as far as one of them has quota,
+as with Kueue's `EnsureWorkloadSlices` (pkg/workloadslicing/workloadslicing_test.go) and its ungater of elastic jobs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_a_job_that_grows_gets_a_slice_that_is_to_replace_the_one_with_quota() -
         REPLACEMENT_FOR: f"{NS}/{meta(old)['name']}",
     }
     assert scene.job()["spec"]["suspend"] is False
-    # What the admission put into the job's template is no part of what the new slice asks for; the chain of slices is named, as with Kueue.
+    # What the admission put into the job's template is no part of what the new slice asks for; the chain of slices is
+    # named, as with Kueue.
     had, has = (one["spec"]["podSets"][0]["template"] for one in (old, new))
     assert has["spec"] == had["spec"]
     assert meta(has) == {**meta(had), "annotations": {SLICE_NAME: meta(old)["name"]}}

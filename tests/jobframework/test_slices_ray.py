@@ -1,5 +1,5 @@
-"""An elastic RayJob or RayService that KubeRay makes larger and smaller: the sizes are those of its RayCluster, as with Kueue's
-`UpdatePodSets` (pkg/controller/jobs/raycluster/common.go)."""
+"""An elastic RayJob or RayService that KubeRay makes larger and smaller: the sizes are those of its RayCluster, as with
+Kueue's `UpdatePodSets` (pkg/controller/jobs/raycluster/common.go)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pods of a job that is admitted to domains of a topology wait for theirs, and run where their rank, or what is left of a domain,
-says; as with Kueue's topology ungater."""
+"""Pods of a job that is admitted to domains of a topology wait for theirs, and run where their rank, or what is left of
+a domain, says; as with Kueue's topology ungater."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 async def written(url: str, rounds: int = 25, log: str = "main", size: int | None = SIZE) -> None:
-    """Append batches of three events: each round of one stream that ends with it, of one that goes on, with a body, and of
-    one that is in every fifth round."""
+    """Append batches of three events: each round of one stream that ends with it, of one that goes on, with a body, and
+    of one that is in every fifth round."""
     if size is not None:
         partition_size(url, size)
     async with postgres_opener(url) as opened:

@@ -21,7 +21,8 @@ Sent = Callable[[Batch], Awaitable[tuple[str, datetime]]]
 
 
 class Held:
-    """An appender's way to the database: each batch waits until it is let go, by `go` before it is sent or `answer` after."""
+    """An appender's way to the database: each batch waits until it is let go, by `go` before it is sent or `answer`
+    after."""
 
     def __init__(self, log: PostgresLog) -> None:
         self._sent: Sent = log.appender._append

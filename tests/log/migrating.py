@@ -10,7 +10,8 @@ from sqlalchemy.pool import NullPool
 
 from controlplane.log import schema
 
-# What 0016 adds and this program asks of any log: a schema before that has it as long as a test uses this program on it.
+# What 0016 adds and this program asks of any log: a schema before that has it as long as a test uses this program on
+# it.
 _ASKED = {
     "log_head": "archived_to bigint NOT NULL DEFAULT 0, kept_events bigint NOT NULL DEFAULT 0, kept_hash bytea",
     "streams": "archived_to bigint",

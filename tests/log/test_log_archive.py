@@ -98,7 +98,8 @@ async def test_the_rows_are_those_of_the_table_with_types(log: psycopg.Connectio
     read = [("main", *row) for path in files for piece in parquet.read(path, parquet.EVENT_COLUMNS) for row in piece]
     query = archived.EVENTS.replace(
         "*",
-        "log, position, stream, version, type, schema, data::text, reason, cluster, caused_by, trace, observed_at, recorded_at",
+        "log, position, stream, version, type, schema, data::text, reason, cluster, caused_by, trace, observed_at, "
+        "recorded_at",
     )
     there = log.execute(query.replace("ORDER", "AND position <= 60 ORDER").encode()).fetchall()
     assert read == there

@@ -1,5 +1,5 @@
-"""The chain of hashes: what the database makes of a batch, what an owner changes by hand and how it is told, and what was
-appended before there was a chain.
+"""The chain of hashes: what the database makes of a batch, what an owner changes by hand and how it is told, and what
+was appended before there was a chain.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ async def test_the_database_and_this_program_make_the_same_hashes(database_url: 
     assert len(batches) == 5
     for batch, first, last, epoch, recorded_at, hash_ in batches:
         rows = owner.execute(
-            "SELECT position, stream, version, type, schema, data::text, reason, cluster, caused_by, trace, observed_at, recorded_at"
-            " FROM controlplane.events WHERE position BETWEEN %s AND %s ORDER BY position",
+            "SELECT position, stream, version, type, schema, data::text, reason, cluster, caused_by, trace, "
+            "observed_at, recorded_at FROM controlplane.events WHERE position BETWEEN %s AND %s ORDER BY position",
             (first, last),
         ).fetchall()
         hashes = [event_hash(EventRow(*row)) for row in rows]
@@ -121,8 +121,9 @@ async def test_the_client_s_encoding_has_no_part_in_it(database_url: str, owner:
 
 
 OLD = (
-    "SELECT * FROM controlplane.{}('main', %s, {} gen_random_uuid(), '{{1}}', '{{a}}', '{{\"\"}}', '{{0}}', '{{Saw}}', '{{1}}',"
-    " ARRAY['{{\"text\":\"é\"}}'], '{{\"\"}}', '{{\"\"}}', '{{0}}', '{{\"\"}}', '{{NULL}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+    "SELECT * FROM controlplane.{}('main', %s, {} gen_random_uuid(), '{{1}}', '{{a}}', '{{\"\"}}', '{{0}}', "
+    "'{{Saw}}', '{{1}}', ARRAY['{{\"text\":\"é\"}}'], '{{\"\"}}', '{{\"\"}}', '{{0}}', '{{\"\"}}', '{{NULL}}', "
+    "'{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
 )
 
 
@@ -155,8 +156,8 @@ TAMPERING = {
     ),
     "two rows were exchanged": (
         (
-            "UPDATE controlplane.events SET position = CASE position WHEN 5 THEN -6 ELSE -5 END WHERE position IN (5, 6);"
-            " UPDATE controlplane.events SET position = -position WHERE position < 0"
+            "UPDATE controlplane.events SET position = CASE position WHEN 5 THEN -6 ELSE -5 END WHERE position IN (5, "
+            "6); UPDATE controlplane.events SET position = -position WHERE position < 0"
         ),
         [(4, 6, CHANGED)],
     ),
@@ -170,7 +171,10 @@ TAMPERING = {
         [(4, 6, "it has no hash: it was put in by hand, or its hash was removed"), (7, 7, CHANGED)],
     ),
     "a batch was removed with its rows": (
-        "DELETE FROM controlplane.batches WHERE first = 4; DELETE FROM controlplane.events WHERE position BETWEEN 4 AND 6",
+        (
+            "DELETE FROM controlplane.batches WHERE first = 4; DELETE FROM controlplane.events WHERE position BETWEEN 4 "
+            "AND 6"
+        ),
         [(7, 7, "the batch before it ends at 3: a batch is missing, or was put in")],
     ),
     "the last batch was removed": (
@@ -183,17 +187,17 @@ TAMPERING = {
     ),
     "a batch was put in": (
         (
-            "INSERT INTO controlplane.events SELECT log, 10, stream, 99, type, schema, data, reason, cluster, caused_by, trace,"
-            " observed_at, recorded_at FROM controlplane.events WHERE position = 9; INSERT INTO controlplane.batches SELECT log, 10, 10,"
-            " gen_random_uuid(), epoch, recorded_at, hash FROM controlplane.batches WHERE first = 8;"
-            " UPDATE controlplane.log_head SET position = 10"
+            "INSERT INTO controlplane.events SELECT log, 10, stream, 99, type, schema, data, reason, cluster, "
+            "caused_by, trace, observed_at, recorded_at FROM controlplane.events WHERE position = 9; INSERT INTO "
+            "controlplane.batches SELECT log, 10, 10, gen_random_uuid(), epoch, recorded_at, hash FROM "
+            "controlplane.batches WHERE first = 8; UPDATE controlplane.log_head SET position = 10"
         ),
         [(10, 10, CHANGED)],
     ),
     "an event was put in outside every batch": (
         (
-            "INSERT INTO controlplane.events SELECT log, 12, stream, 99, type, schema, data, reason, cluster, caused_by, trace,"
-            " observed_at, recorded_at FROM controlplane.events WHERE position = 9"
+            "INSERT INTO controlplane.events SELECT log, 12, stream, 99, type, schema, data, reason, cluster, "
+            "caused_by, trace, observed_at, recorded_at FROM controlplane.events WHERE position = 9"
         ),
         [(12, 12, "the event is in no batch: it was put in by hand")],
     ),
@@ -230,8 +234,8 @@ async def test_a_log_that_was_cut_lacks_what_the_checkpoint_has(database_url: st
         "DELETE FROM controlplane.batches WHERE first = 8; DELETE FROM controlplane.events WHERE position >= 8"
     )
     owner.execute(
-        "UPDATE controlplane.log_head h SET position = b.last, hash = b.hash, batch = b.batch FROM controlplane.batches b"
-        " WHERE b.log = h.log AND b.last = 7"
+        "UPDATE controlplane.log_head h SET position = b.last, hash = b.hash, batch = b.batch FROM "
+        "controlplane.batches b WHERE b.log = h.log AND b.last = 7"
     )
     assert told(owner) == []
     ((first, last, what),) = told(owner, checkpoint=kept)
@@ -258,7 +262,8 @@ async def test_a_body_that_was_changed_is_told_and_one_that_was_redacted_is_not(
 
 
 async def unchained(url: str, owner: psycopg.Connection[Any]) -> None:
-    """Leave behind what versions without hashes have: batches that have none, of which the migration says where they end."""
+    """Leave behind what versions without hashes have: batches that have none, of which the migration says where they
+    end."""
     await written(url)
     owner.execute("UPDATE controlplane.batches SET hash = NULL")
     owner.execute("UPDATE controlplane.log_head SET hash = NULL, chained_from = position + 1")
@@ -312,7 +317,8 @@ async def test_the_command_line_verifies_against_a_signed_checkpoint(
     done = run(database_url, "verify", "--checkpoint", str(kept), "--key", str(key))
     assert done.exit_code == 0
     assert done.stdout == (
-        "The log main is as it was appended, and as the checkpoint at 9 says (signed): positions 1 to 9, 9 events in 5 batches.\n"
+        "The log main is as it was appended, and as the checkpoint at 9 says (signed): positions 1 to 9, 9 events in "
+        "5 batches.\n"
         "1 bodies have the hashes that they are named by.\n"
     )
     for arguments, code, words in (

@@ -1,4 +1,5 @@
-"""What a process committed itself is folded from memory: it is what any reader gets, in the same order, without a hole."""
+"""What a process committed itself is folded from memory: it is what any reader gets, in the same order, without a
+hole."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The log distributed over the nodes of a Citus cluster.
 
-What is changed in functions for it is tried on any PostgreSQL. The rest needs a coordinator, which `CONTROLPLANE_TEST_CITUS_URL` names:
-with it, all tests here run on a distributed log (docs/howto/production/citus.md)."""
+What is changed in functions for it is tried on any PostgreSQL. The rest needs a coordinator, which
+`CONTROLPLANE_TEST_CITUS_URL` names: with it, all tests here run on a distributed log
+(docs/howto/production/citus.md)."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ def rows(url: str, query: str, *parameters: Any) -> list[Any]:
 def test_every_table_that_says_of_which_log_its_rows_are_is_distributed(database_url: str) -> None:
     """A migration that adds a table has to say where it lies."""
     query = (
-        "SELECT n.nspname || '.' || c.relname, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'log')"
-        " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname IN ('controlplane', 'read_models')"
+        "SELECT n.nspname || '.' || c.relname, EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND "
+        "a.attname = 'log') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', "
+        "'p') AND NOT c.relispartition AND n.nspname IN ('controlplane', 'read_models')"
     )
     found = rows(database_url, query)
     assert {name for name, by_log in found if by_log} == set(citus.TABLES)

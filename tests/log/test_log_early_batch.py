@@ -63,7 +63,8 @@ async def test_a_full_batch_whose_answer_was_lost_is_found(opener: Open) -> None
 async def fly(
     opener: Open, *asked: Append, lost: Exception | None = None
 ) -> tuple[PostgresLog, Held, Early, list[asyncio.Task[int]]]:
-    """As `full`, and the second batch is sent once the first one is committed, whose answer comes after that of the second."""
+    """As `full`, and the second batch is sent once the first one is committed, whose answer comes after that of the
+    second."""
     log = opener(max_batch=len(asked) - 1)
     await log.take_epoch("one")
     await log.append(request(saw("a", 0)))

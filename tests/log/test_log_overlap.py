@@ -1,5 +1,5 @@
-"""While a batch is in flight the next one is judged on top of it: whatever becomes of the first, the second is what it would
-have been after it, and nobody is told of anything that is not in the log."""
+"""While a batch is in flight the next one is judged on top of it: whatever becomes of the first, the second is what it
+would have been after it, and nobody is told of anything that is not in the log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Events in partitions: they are made ahead by whoever appends, nobody else can make them, and a stream goes on from one to
-the next.
+"""Events in partitions: they are made ahead by whoever appends, nobody else can make them, and a stream goes on from
+one to the next.
 """
 
 from __future__ import annotations
@@ -89,9 +89,10 @@ async def test_a_wrong_version_is_refused_across_partitions(open_log: Opener) ->
 
 
 APPEND = (
-    "SELECT outcome FROM controlplane.append_batch('main', 1, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY[%s], ARRAY[%s::bigint],"
-    " ARRAY['Saw'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], ARRAY[NULL]::timestamptz[], ARRAY[]::text[],"
-    " ARRAY[]::bigint[], ARRAY[]::text[], ARRAY[]::text[], ARRAY[]::bytea[], ARRAY[]::text[])"
+    "SELECT outcome FROM controlplane.append_batch('main', 1, %s::uuid, NULL, gen_random_uuid(), %s, ARRAY[%s], "
+    "ARRAY[%s::bigint], ARRAY['Saw'], ARRAY[1], ARRAY['{}'], ARRAY[''], ARRAY[''], ARRAY[0::bigint], ARRAY[''], "
+    "ARRAY[NULL]::timestamptz[], ARRAY[]::text[], ARRAY[]::bigint[], ARRAY[]::text[], ARRAY[]::text[], "
+    "ARRAY[]::bytea[], ARRAY[]::text[])"
 )
 
 
@@ -126,9 +127,10 @@ async def test_a_version_that_another_partition_has_is_found_by_verifying(open_l
 @pytest.mark.undistributed("nobody appends with a version before that knows no Citus")
 async def test_versions_before_append_across_partitions(open_log: Opener, owner: Any) -> None:
     append = (
-        "SELECT log_position, stream_version FROM controlplane.append_events('main', 1, NULL, NULL, gen_random_uuid(), '{1,1,1}',"
-        " '{a,b,a}', ARRAY['', '', ''], '{0,0,0}', '{Saw,Saw,Saw}', '{1,1,1}', ARRAY['{}', '{}', '{}'], ARRAY['', '', ''],"
-        " ARRAY['', '', ''], '{0,0,0}', ARRAY['', '', ''], '{NULL,NULL,NULL}', '{1}', '{a}', ARRAY[%s::bigint], '{}', '{}')"
+        "SELECT log_position, stream_version FROM controlplane.append_events('main', 1, NULL, NULL, "
+        "gen_random_uuid(), '{1,1,1}', '{a,b,a}', ARRAY['', '', ''], '{0,0,0}', '{Saw,Saw,Saw}', '{1,1,1}', "
+        "ARRAY['{}', '{}', '{}'], ARRAY['', '', ''], ARRAY['', '', ''], '{0,0,0}', ARRAY['', '', ''], "
+        "'{NULL,NULL,NULL}', '{1}', '{a}', ARRAY[%s::bigint], '{}', '{}')"
     )
     owner.execute("SELECT * FROM controlplane.take_epoch('main', 'old', '3 s')")
     for number in range(9):

@@ -1,4 +1,5 @@
-"""Many callers append while answers are lost, the server goes away, and somebody else appends: each is told what the log has."""
+"""Many callers append while answers are lost, the server goes away, and somebody else appends: each is told what the
+log has."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from tests.support.deep import deep_after
 
 
 class Play:
-    """Callers who append at once, on what they know or blindly, while answers are lost, the server is away for a moment, and
-    somebody else appends."""
+    """Callers who append at once, on what they know or blindly, while answers are lost, the server is away for a
+    moment, and somebody else appends."""
 
     def __init__(self, log: PostgresLog, beside: PostgresLog, seed: int) -> None:
         self.log, self.beside, self.dice = log, beside, random.Random(seed)

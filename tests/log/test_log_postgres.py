@@ -226,7 +226,8 @@ async def test_appending_reads_by_index_even_when_the_tables_grew_after_the_plan
 
             async def scans() -> int:
                 rows = await other.execute(
-                    "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('streams', 'sources')"
+                    "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('streams', "
+                    "'sources')"
                 )
                 found = await rows.fetchone()
                 assert found is not None

@@ -1,7 +1,8 @@
 """A log that is not the one that was read: restored from a backup, promoted without its last commits, or another one
 altogether.
 
-Everything that was folded of it is void. Whoever read it is told by the next heartbeat, whoever wrote it by the next append.
+Everything that was folded of it is void. Whoever read it is told by the next heartbeat, whoever wrote it by the next
+append.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ class TestPostgresLog(Contract):
     ) -> None:
         """Both run for the length of a rollout. Its calls are as they were, and so is what it may do."""
         old_append = (
-            "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), '{1}', '{a}', '{\"\"}', '{0}', '{Saw}', '{1}', '{\"{}\"}',"
-            " '{\"\"}', '{\"\"}', '{0}', '{\"\"}', '{NULL}', '{}', '{}', '{}', '{}', '{}')"
+            "SELECT * FROM controlplane.append('main', %s, gen_random_uuid(), '{1}', '{a}', '{\"\"}', '{0}', '{Saw}', "
+            "'{1}', '{\"{}\"}', '{\"\"}', '{\"\"}', '{0}', '{\"\"}', '{NULL}', '{}', '{}', '{}', '{}', '{}')"
         )
         async with await psycopg.AsyncConnection.connect(libpq_url(database_url), autocommit=True) as old:
             taken = await (await old.execute("SELECT * FROM controlplane.take_epoch('main', 'old', '3 s')")).fetchall()

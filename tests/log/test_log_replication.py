@@ -1,4 +1,5 @@
-"""The log on PostgreSQL with streaming replication: a primary dies, a standby is promoted, an old primary comes back."""
+"""The log on PostgreSQL with streaming replication: a primary dies, a standby is promoted, an old primary comes
+back."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def terminate(on: Replication, application: str) -> None:
 
 @pytest.mark.parametrize("way", deep_after(1, [signal.SIGKILL, signal.SIGQUIT]))
 async def test_nothing_that_was_acknowledged_is_lost_with_a_synchronous_primary(way: signal.Signals) -> None:
-    """The writer goes on by itself on the new primary, under the epoch that it has; the third member follows that one."""
+    """The writer goes on by itself on the new primary, under the epoch that it has; the third member follows that
+    one."""
     with replicated("two", "three", synchronous=ANY) as on:
         async with postgres_opener(on.url) as opener:
             log = opener("main")
@@ -146,7 +148,8 @@ async def _answered(ask: Callable[[], object]) -> object:
 
 @pytest.mark.parametrize("cut", deep_after(1, ["appender", "leader", "reader"]))
 async def test_an_old_primary_that_comes_back_is_passed_over(cut: str) -> None:
-    """It is the first that the URL names, and takes writes: whoever lost its connection wrote to it, where nobody read it."""
+    """It is the first that the URL names, and takes writes: whoever lost its connection wrote to it, where nobody read
+    it."""
     with pair() as on:
         async with postgres_opener(on.url) as opener:
             log = opener("main")

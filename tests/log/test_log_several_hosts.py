@@ -1,4 +1,5 @@
-"""A URL that names the members of a cluster, as one writes it for Patroni: everything finds the one that takes writes."""
+"""A URL that names the members of a cluster, as one writes it for Patroni: everything finds the one that takes
+writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A snapshot is of this log, whole and undamaged, or there is none: which one is taken, and what is said of the others."""
+"""A snapshot is of this log, whole and undamaged, or there is none: which one is taken, and what is said of the
+others."""
 
 from __future__ import annotations
 

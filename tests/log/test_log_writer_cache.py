@@ -88,7 +88,8 @@ async def test_what_was_taken_for_new_and_is_not_is_asked_for(database_url: str)
 
 
 async def test_what_is_known_is_refused_too_if_its_stream_has_moved_on(database_url: str) -> None:
-    """The writer knows the mark and has forgotten the stream: nothing is to be written, and it has to ask all the same."""
+    """The writer knows the mark and has forgotten the stream: nothing is to be written, and it has to ask all the
+    same."""
     async with postgres_opener(database_url) as opener:
         log = opener()
         await log.take_epoch("one")

@@ -15,8 +15,9 @@ TIMEOUT = timedelta(minutes=15)
 
 
 def in_tree(scene: Scene, lost_since: dict[str, datetime] | None = None, config: tuple[str, ...] = ()) -> list[str]:
-    """Return the steps of one pass: `remove C`, `clone C`, `sync C` (which creates the job where there is none), `finish
-    C`, `Ready C`, `Retry: reason`, `deactivate C`, `error: …`; nothing if it waits. `lost_since` is what its memory has."""
+    """Return the steps of one pass: `remove C`, `clone C`, `sync C` (which creates the job where there is none),
+    `finish C`, `Ready C`, `Retry: reason`, `deactivate C`, `error: …`; nothing if it waits. `lost_since` is what its
+    memory has."""
     local = scene.state.local
     assert local is not None
     index = scene.fleet.index

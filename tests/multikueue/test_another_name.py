@@ -11,7 +11,8 @@ ENDED = "33" * 32
 
 
 def finished(reason: str) -> Scene:
-    """A Workload that is finished by a copy on `a`, whose last status nobody could read before that name was removed."""
+    """A Workload that is finished by a copy on `a`, whose last status nobody could read before that name was
+    removed."""
     scene = Scene("a", "b").running("a", "a", "b").tick(seconds=1)
     scene.decide()
     scene.job(status="11" * 32, inactive=False)

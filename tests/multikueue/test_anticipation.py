@@ -26,8 +26,8 @@ def kept(name: str) -> Sequence[Recorded]:
 
 
 def same(events: Sequence[Recorded], most: int) -> int:
-    """Fold a log, and compare what was anticipated of each `most` events of a stream that follow each other with what came
-    to be; return how often anything was anticipated."""
+    """Fold a log, and compare what was anticipated of each `most` events of a stream that follow each other with what
+    came to be; return how often anything was anticipated."""
     hosted, found = HostedControllers(Settings()), 0
     index = hosted.fleet.index
     for _, following in groupby(events, lambda event: event.stream):

@@ -212,7 +212,10 @@ def test_a_copy_that_its_worker_deactivated_is_rejected_not_offered_again() -> N
         ),
         (
             Owner(api_version="sparkoperator.k8s.io/v1beta2", kind="SparkApplication", name="p", uid="u"),
-            'No multikueue adapter found for owner kind "sparkoperator.k8s.io/v1beta2, Kind=SparkApplication", Previously: "Pending"',
+            (
+                'No multikueue adapter found for owner kind "sparkoperator.k8s.io/v1beta2, Kind=SparkApplication", '
+                'Previously: "Pending"'
+            ),
         ),
     ],
 )

@@ -1,4 +1,5 @@
-"""A cluster that refuses a copy or its job: what is tried again, what is waited for, and when the cluster is left out."""
+"""A cluster that refuses a copy or its job: what is tried again, what is waited for, and when the cluster is left
+out."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def test_draining_is_quiet_when_nothing_changes() -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_copy_that_we_had_stopped_ourselves_is_no_refusal(kept: bool) -> None:
-    """Quota may come back before the copy of the attempt before is gone: its cluster has refused nothing. Kueue takes the
-    condition away when it evicts, where it writes by merge patch."""
+    """Quota may come back before the copy of the attempt before is gone: its cluster has refused nothing. Kueue takes
+    the condition away when it evicts, where it writes by merge patch."""
     scene = Scene("a").reserved()
     ours = {"Evicted": ("DeactivatedDueToEvictedOnManagerCluster", "The workload is deactivated")}
     if kept:
@@ -224,7 +224,8 @@ def test_a_copy_that_we_had_stopped_ourselves_is_no_refusal(kept: bool) -> None:
 
 
 def deleted(scene: Scene) -> Scene:
-    """Running on `a` with a mirrored status, then the Workload deleted and the user's job suspended, as for an eviction."""
+    """Running on `a` with a mirrored status, then the Workload deleted and the user's job suspended, as for an
+    eviction."""
     scene.workload(deleting=True)
     scene.job(suspended=True)
     return scene
@@ -295,7 +296,8 @@ def test_a_status_that_was_written_in_the_attempt_needs_no_other_cluster_to_expl
 
 
 def gone() -> Scene:
-    """Running on `a` with a mirrored status, then the Workload gone and the user's job suspended, before any of it was seen."""
+    """Running on `a` with a mirrored status, then the Workload gone and the user's job suspended, before any of it was
+    seen."""
     scene = Scene("a").running("a", "a").tick(seconds=1)
     scene.decide()
     scene.job(status=RUNS, inactive=False)
@@ -305,8 +307,8 @@ def gone() -> Scene:
 
 
 def test_the_job_of_a_workload_that_is_gone_comes_to_rest_once_its_copy_is_gone() -> None:
-    """Kueue lets a Workload go as soon as its job is suspended, and makes no other one while the job's status says that it
-    runs (`handleJobWithNoWorkload` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
+    """Kueue lets a Workload go as soon as its job is suspended, and makes no other one while the job's status says that
+    it runs (`handleJobWithNoWorkload` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
     scene = gone()
     assert StatusRelayDecided not in [type(one) for one in scene.decide()]
     scene.remote_job_gone("a").clone_gone("a")

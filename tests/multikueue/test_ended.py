@@ -63,7 +63,8 @@ def test_one_that_was_seen_to_end_on_a_cluster_that_is_lost_then_is_not_run_agai
 
 
 def test_one_that_finished_is_not_run_again_where_another_cluster_was_chosen_meanwhile() -> None:
-    """`a` was given up, is back, and `b` was chosen: then the end on `a` is seen, and `a` is lost again before it is told."""
+    """`a` was given up, is back, and `b` was chosen: then the end on `a` is seen, and `a` is lost again before it is
+    told."""
     scene = settled("a", "a", "b").workload({"Evicted": "Preempted", "Admitted": False, "QuotaReserved": False})
     scene.workload({"QuotaReserved": True, "Evicted": False}, check="Pending", cluster_name="").job(suspended=True)
     scene.decide()
@@ -116,8 +117,8 @@ def test_a_management_cluster_that_was_put_back_to_before_the_jobs_end_is_shown_
 
 @pytest.mark.parametrize("seconds", [0, 39])
 def test_a_creation_that_was_taken_back_may_still_show(seconds: int) -> None:
-    """The Workload lost its quota and has it again; the request is on its way until its client gives it up, and the watch of
-    jobs is later than that of Workloads."""
+    """The Workload lost its quota and has it again; the request is on its way until its client gives it up, and the
+    watch of jobs is later than that of Workloads."""
     scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
     assert "JobCreation a" in scene.names()
     scene.workload({"QuotaReserved": False}, nominated=[])
@@ -155,7 +156,8 @@ def forbidden(scene: Scene) -> Scene:
 
 
 def test_a_last_status_that_was_forbidden_is_written_once_the_right_to_is_back() -> None:
-    """The Workload is finished without it, and somebody has removed the copy: nobody but the log knows how the job ended."""
+    """The Workload is finished without it, and somebody has removed the copy: nobody but the log knows how the job
+    ended."""
     scene = forbidden(settled().remote_job("a", **ENDED).clone("a", {"Finished": "Succeeded"}))
     scene.remote_job_gone("a").clone_gone("a")
     assert scene.names() == []

@@ -1,5 +1,5 @@
-"""Configuration that was deleted and made again under its name while nobody watched: a list shows the new object before it says
-that the old one is gone, and the new one stays known."""
+"""Configuration that was deleted and made again under its name while nobody watched: a list shows the new object before
+it says that the old one is gone, and the new one stays known."""
 
 from __future__ import annotations
 

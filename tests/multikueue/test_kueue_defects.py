@@ -1,9 +1,10 @@
 """The defects of Kueue's own controller, one test each: its rule (`tests.multikueue.in_tree`) has the defect, ours has
 not.
 
-Each test is named after the defect. Two are no rule of decisions, and tested where they belong: a watch that ends costs no
-list (9: `clusters/test_clusters_reflector`, test_an_ordinary_end_resumes_from_the_last_version_without_a_list), a kind
-without its CRD or its rights is off alone (10: there, test_a_kind_that_is_refused_is_off_once_and_asked_for_again)."""
+Each test is named after the defect. Two are no rule of decisions, and tested where they belong: a watch that ends costs
+no list (9: `clusters/test_clusters_reflector`, test_an_ordinary_end_resumes_from_the_last_version_without_a_list), a
+kind without its CRD or its rights is off alone (10: there,
+test_a_kind_that_is_refused_is_off_once_and_asked_for_again)."""
 
 from __future__ import annotations
 
@@ -131,8 +132,8 @@ def test_6_a_cluster_whose_object_was_deleted() -> None:
 
 
 def test_7_replicas_that_wake_each_other_in_every_pass() -> None:
-    """There, each admitted Workload of a LeaderWorkerSet has all others looked at (`enqueueComponentWorkloads`), and they
-    it; here only when one of them changes what the others go by.
+    """There, each admitted Workload of a LeaderWorkerSet has all others looked at (`enqueueComponentWorkloads`), and
+    they it; here only when one of them changes what the others go by.
     """
     scene = Sets("a", replicas=3).running()
     scene.fleet.take_dirty()

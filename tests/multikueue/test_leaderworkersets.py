@@ -1,5 +1,5 @@
-"""LeaderWorkerSets: one Workload for each replica, and one copy for all of them, on one cluster. It is created once, and
-goes with the last that wants it.
+"""LeaderWorkerSets: one Workload for each replica, and one copy for all of them, on one cluster. It is created once,
+and goes with the last that wants it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class Sets(Scene):
         return self
 
 
-# --- what is seen of it ------------------------------------------------------------------------------------------------
+# --- what is seen of it
+# ------------------------------------------------------------------------------------------------
 
 
 def test_the_name_of_a_replicas_workload_is_kueues() -> None:
@@ -170,7 +171,8 @@ def test_its_copy_names_the_uid_of_the_users_and_no_workload() -> None:
     assert gates == [{"name": "kueue.x-k8s.io/admission"}]
 
 
-# --- to one cluster ----------------------------------------------------------------------------------------------------
+# --- to one cluster
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_nominated_before_all_replicas_have_a_workload() -> None:
@@ -234,7 +236,8 @@ def test_a_replica_that_is_added_goes_where_the_others_are_and_finds_the_copy() 
     assert scene.state.remote("a").job is not None
 
 
-# --- away ----------------------------------------------------------------------------------------------------------------
+# --- away
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_replica_whose_cluster_is_away_waits_for_it() -> None:
@@ -285,7 +288,8 @@ def test_what_a_lost_cluster_brings_back_goes_when_all_are_elsewhere() -> None:
     assert [(one.of, one.uid) for one in removed if one.of == "Job"] == [("Job", "lws-a")]
 
 
-# --- the way back --------------------------------------------------------------------------------------------------------
+# --- the way back
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_the_copy_stays_while_another_replica_wants_it() -> None:

@@ -1,5 +1,5 @@
-"""A LeaderWorkerSet in the midst of trouble: replicas are evicted, clusters lost and found again, and writes carried out in
-any order. There is one copy of it at any time, and once the trouble is over all replicas are where it is.
+"""A LeaderWorkerSet in the midst of trouble: replicas are evicted, clusters lost and found again, and writes carried
+out in any order. There is one copy of it at any time, and once the trouble is over all replicas are where it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Of a management cluster that services of several logs share, each records what its queues lead to, and what it cannot tell."""
+"""Of a management cluster that services of several logs share, each records what its queues lead to, and what it cannot
+tell."""
 
 from __future__ import annotations
 

@@ -212,8 +212,8 @@ def test_never_twice_does_not_give_up_a_copy_whose_deletion_was_refused() -> Non
 
 
 def test_a_copy_that_is_being_removed_is_not_chosen() -> None:
-    """`b` lost to `a`, which was evicted before Ready. The removal names the copy and no version: it may be carried out at
-    any time, also under a job that is created there meanwhile."""
+    """`b` lost to `a`, which was evicted before Ready. The removal names the copy and no version: it may be carried out
+    at any time, also under a job that is created there meanwhile."""
     scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
     assert scene.names() == ["WinnerChosen a", "Removal Workload b", "JobCreation a"]
     scene.remote_job("a").clone("b", {"Admitted": True}).clone("a", {"Evicted": True})
@@ -268,8 +268,8 @@ def test_a_job_that_is_being_removed_is_not_sent_ready() -> None:
 
 
 def test_a_winner_whose_copy_is_being_removed_gets_no_job() -> None:
-    """The selection of `a` is carried out late, and counts: the copy on `b`, the winner meanwhile, is to be removed. Then the
-    Workload is evicted and has quota again, of which only the last is seen."""
+    """The selection of `a` is carried out late, and counts: the copy on `b`, the winner meanwhile, is to be removed.
+    Then the Workload is evicted and has quota again, of which only the last is seen."""
     scene = Scene("a", "b").cloned("a", "b").clone("a", {"Admitted": True})
     scene.decide()
     scene.clone_gone("b").remote_job("a").decide()

@@ -1,5 +1,5 @@
-"""Pods and groups of pods: they stay gated on the management cluster, every pod of a group is on the worker once, and what
-is seen of it there is shown on its own.
+"""Pods and groups of pods: they stay gated on the management cluster, every pod of a group is on the worker once, and
+what is seen of it there is shown on its own.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ def test_the_statuses_of_all_are_copied_and_the_last_ones_before_the_end() -> No
 
 
 def test_the_last_status_of_every_pod_is_copied_again_when_the_management_cluster_went_back_to_before() -> None:
-    """It was what had been written last, and so counted as written: the group was finished, and its pods waited for ever."""
+    """It was what had been written last, and so counted as written: the group was finished, and its pods waited for
+    ever."""
     scene = Pods("a").running()
     scene.copy("a", "p-0", status=TWO, finished=True).copy("a", "p-1", status=TWO, finished=True)
     scene.clone("a", {"Finished": ("Succeeded", "Pods succeeded: 2/2.")}).decide()

@@ -99,7 +99,8 @@ def test_a_pod_with_a_queue_that_kueue_does_not_look_after_is_none_of_ours() -> 
 
 
 def test_a_group_whose_pods_were_all_replaced_waits_for_the_old_ones_on_a_silent_cluster() -> None:
-    """Its Workload was evicted, and others are in their place: none of the old ones is the job any more, and they run as before."""
+    """Its Workload was evicted, and others are in their place: none of the old ones is the job any more, and they run
+    as before."""
     group = Pods("a", "b").running("a", "a", "b")
     group.clone_gone("b")
     group.workload(

@@ -1,5 +1,5 @@
-"""Whatever happens in whatever order, one cluster at a time is let preempt: the machine of the fleet, with workers whose
-Kueue keeps to preemption gates.
+"""Whatever happens in whatever order, one cluster at a time is let preempt: the machine of the fleet, with workers
+whose Kueue keeps to preemption gates.
 
 What counts is what stands on the workers, also on those that cannot be reached and have not shown it."""
 

@@ -269,7 +269,8 @@ def test_another_workload_of_the_queue_counts_before_its_choice_is_in_the_log() 
 
 
 def test_a_choice_that_the_log_refused_counts_for_nobody() -> None:
-    """A choice holds only if its clusters are as they were: what came of one of them first is why the log refused it."""
+    """A choice holds only if its clusters are as they were: what came of one of them first is why the log refused
+    it."""
     made, _ = chosen_on_a()
     made.connect("b")
     assert said(another(made))[0] == ["a", "b"]

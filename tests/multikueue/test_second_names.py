@@ -1,5 +1,5 @@
-"""Which clusters out of view may run the job of a Workload that is deleted or evicted: not one that is in view under another
-name, nor one that was removed and never answered.
+"""Which clusters out of view may run the job of a Workload that is deleted or evicted: not one that is in view under
+another name, nor one that was removed and never answered.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def test_one_that_was_removed_and_had_jobs_is_waited_for() -> None:
 
 
 def test_a_name_that_stands_by_keeps_no_quota_of_what_is_evicted() -> None:
-    """The log went back to before the attempt's job, and its status says that it runs: each cluster of the configuration may
-    have it that is out of view."""
+    """The log went back to before the attempt's job, and its status says that it runs: each cluster of the
+    configuration may have it that is out of view."""
     scene = Scene("a", "z").job(status=ONE, inactive=False, suspended=True)
     scene.fold(cluster_stream("z"), ClusterDisconnected(reason="Removed"), "z")
     scene.fold(cluster_stream("z"), ClusterStandby(behind="a", incarnation="i-a", message="one cluster"), "z")

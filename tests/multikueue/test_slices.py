@@ -1,5 +1,5 @@
-"""Workloads of elastic jobs: the job is made larger under the name of the next slice, smaller in place, and there is one
-job at any time.
+"""Workloads of elastic jobs: the job is made larger under the name of the next slice, smaller in place, and there is
+one job at any time.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def test_a_slice_of_a_kind_that_cannot_be_resized_is_rejected_and_the_job_runs_o
     assert scene.names() == []
 
 
-# --- the cluster is away, the worker refuses, the slice is evicted -----------------------------------------------------
+# --- the cluster is away, the worker refuses, the slice is evicted
+# -----------------------------------------------------
 
 
 def test_a_job_that_is_away_is_started_nowhere_else_before_its_grace_is_over() -> None:

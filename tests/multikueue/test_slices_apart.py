@@ -9,7 +9,8 @@ from tests.multikueue.sliced import LARGE, NEW, NEXT, REPLACED, RUNS, SMALL, sma
 
 
 def creating() -> Scene:
-    """A slice whose job is about to be created on `a`, and the next one, which got its quota before the check was Ready."""
+    """A slice whose job is about to be created on `a`, and the next one, which got its quota before the check was
+    Ready."""
     scene = Scene("a", "b").job(size=SMALL).workload({"QuotaReserved": True}, elastic=True, size=SMALL)
     scene.names()
     scene.workload(nominated=["a", "b"])

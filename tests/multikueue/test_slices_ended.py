@@ -1,5 +1,5 @@
-"""An elastic job whose copy was deleted the moment it had ended (`ttlSecondsAfterFinished: 0`) has run: its end is written to
-the user's job, and no slice runs it again.
+"""An elastic job whose copy was deleted the moment it had ended (`ttlSecondsAfterFinished: 0`) has run: its end is
+written to the user's job, and no slice runs it again.
 """
 
 from __future__ import annotations

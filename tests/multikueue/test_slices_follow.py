@@ -91,7 +91,8 @@ def test_one_that_replaces_none_has_the_names_taken_that_we_gave_it() -> None:
     assert scene.names() == ["NamesClear"]
 
 
-# --- decisions whose object is gone when they are to be carried out ----------------------------------------------------
+# --- decisions whose object is gone when they are to be carried out
+# ----------------------------------------------------
 
 GIVEN: dict[str, Any] = {"cluster": "a", "resource_version": "1", "reason": WorkloadReason.SIZE_CHANGED}
 JOB: dict[str, Any] = {**GIVEN, "kind": JOBS.name, "uid": "gone"}

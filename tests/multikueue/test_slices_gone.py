@@ -1,5 +1,5 @@
-"""An elastic job whose slice is gone, on the management cluster or on the worker, or is known by nobody: it runs once, it does not
-wait for ever, and its end counts."""
+"""An elastic job whose slice is gone, on the management cluster or on the worker, or is known by nobody: it runs once,
+it does not wait for ever, and its end counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ ENDED = "22" * 32
 ALONE = NEW | {"replaces": "", "size": SMALL}
 
 
-# --- a slice that only its copy tells of: the log went back, and its Workload is gone ----------------------------------
+# --- a slice that only its copy tells of: the log went back, and its Workload is gone
+# ----------------------------------
 
 
 def strayed(*clusters: str) -> Scene:
@@ -82,7 +83,8 @@ def test_the_slice_itself_that_is_seen_again_is_none_that_nobody_knows() -> None
     assert scene.names() == ["AttemptBegun"], "it follows the other one to the job's cluster"
 
 
-# --- a replaced slice that was deleted, and whose job ends before the next one has it ----------------------------------
+# --- a replaced slice that was deleted, and whose job ends before the next one has it
+# ----------------------------------
 
 
 def test_the_end_of_a_job_counts_though_the_slice_that_has_it_is_gone() -> None:
@@ -114,12 +116,13 @@ def test_nor_once_the_users_job_is_gone() -> None:
     assert scene.names() == ["Removal Job a"]
 
 
-# --- a slice whose copy is gone on the worker --------------------------------------------------------------------------
+# --- a slice whose copy is gone on the worker
+# --------------------------------------------------------------------------
 
 
 def test_a_slice_does_not_wait_where_the_job_stands_still_without_any_workload() -> None:
-    """Somebody deleted the copy of the slice that has the job, so its Kueue has suspended that for good; there is no room for the
-    larger slice, which another cluster may have."""
+    """Somebody deleted the copy of the slice that has the job, so its Kueue has suspended that for good; there is no
+    room for the larger slice, which another cluster may have."""
     scene = cloned().on(WL).clone_gone("a")
     scene.remote_job("a", suspended=True, inactive=False, size=SMALL)
     assert scene.on(NEXT).names() == [], "its pods have not ended yet"

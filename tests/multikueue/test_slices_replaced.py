@@ -96,7 +96,8 @@ def test_what_a_slice_left_on_a_cluster_goes_when_the_job_has_ended_on_another()
 
 
 def test_a_copy_that_was_replaced_by_a_slice_that_a_backup_lost_is_no_end() -> None:
-    """The management cluster was put back to before the job had run: it is queued for a cluster again, and not finished."""
+    """The management cluster was put back to before the job had run: it is queued for a cluster again, and not
+    finished."""
     scene = Scene("a", "b").job(suspended=True, size=SMALL)
     scene.workload({"QuotaReserved": True}, elastic=True, size=SMALL)
     scene.decide()
@@ -114,8 +115,8 @@ def test_it_is_left_there_where_the_next_slice_is_known() -> None:
 
 
 def test_one_is_queued_again_whose_successor_was_lost_together_with_the_job() -> None:
-    """A worker has replaced it by a slice that a backup of the management cluster lost, so that the job went with that one's
-    copy. The slice before it is here, and is over."""
+    """A worker has replaced it by a slice that a backup of the management cluster lost, so that the job went with that
+    one's copy. The slice before it is here, and is over."""
     scene = cloned().clone("a", REPLACED)
     scene.on(WL).remote_job_gone("a").clone_gone("a")
     assert scene.on(NEXT).names() == ["Removal Workload a"]
@@ -126,7 +127,8 @@ def test_one_is_queued_again_whose_successor_was_lost_together_with_the_job() ->
 
 
 def taken_away() -> Scene:
-    """A slice ran on `a`, which is away; somebody deletes its Workload, and Kueue makes one of another name for the job."""
+    """A slice ran on `a`, which is away; somebody deletes its Workload, and Kueue makes one of another name for the
+    job."""
     scene = small().lose("a").gone()
     assert scene.names() == []
     return scene.on(NEXT).workload({"QuotaReserved": True}, **(NEW | {"replaces": ""}))
@@ -159,7 +161,8 @@ def test_after_the_grace_it_goes_elsewhere() -> None:
 
 
 def test_a_job_that_cannot_be_seen_holds_the_next_slice_though_its_copy_says_replaced() -> None:
-    """The log went back, jobs of the worker may not be read, and its Kueue has replaced the slice that the job is bound to."""
+    """The log went back, jobs of the worker may not be read, and its Kueue has replaced the slice that the job is bound
+    to."""
     scene = Scene("a", "b").job(suspended=False, size=LARGE, inactive=False)
     scene.workload({**RUNS, **REPLACED}, cluster_name="a", elastic=True, size=SMALL)
     scene.clone("a", {**RUNS, **REPLACED}, size=SMALL, bound_to="there")

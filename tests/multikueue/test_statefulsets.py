@@ -1,5 +1,5 @@
-"""StatefulSets: nothing of the worker's status is written to the user's, whose own controller writes it; and its pods stay
-gated on the management cluster.
+"""StatefulSets: nothing of the worker's status is written to the user's, whose own controller writes it; and its pods
+stay gated on the management cluster.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A cluster on which the name of a job is taken is left out for a while, also when the Workload is made anew meanwhile: the
-owner of a group of pods makes them again, and would meet the same name there without end."""
+"""A cluster on which the name of a job is taken is left out for a while, also when the Workload is made anew meanwhile:
+the owner of a group of pods makes them again, and would meet the same name there without end."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def test_a_creation_that_nobody_saw_end_is_waited_for_although_the_attempt_is_ov
 
 
 def bound_unseen(policy: str = "") -> Scene:
-    """The log knows of no job; what is listed of a shows a copy that a job is bound to, and jobs are not listed there."""
+    """The log knows of no job; what is listed of a shows a copy that a job is bound to, and jobs are not listed
+    there."""
     scene = Scene("a", "b", connected=False).connect("b").connect("a", (WORKLOADS,))
     scene.fold(cluster_stream("a"), KindOff(kind=JOBS.name, reason="NotServed", message="not served"), "a")
     scene.job(execution_policy=policy).workload({"QuotaReserved": True})

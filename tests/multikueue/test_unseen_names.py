@@ -1,4 +1,5 @@
-"""What may run unseen on a cluster that is connected without its kind, or behind a name under which another cluster answers."""
+"""What may run unseen on a cluster that is connected without its kind, or behind a name under which another cluster
+answers."""
 
 from __future__ import annotations
 
@@ -110,7 +111,8 @@ def test_neither_does_what_has_finished_or_was_deleted_or_runs_elsewhere() -> No
 
 @pytest.mark.parametrize(("kind", "another"), [("Job", True), ("Pod", False)])
 def test_what_comes_in_the_place_of_evicted_pods_is_no_other_job(kind: str, another: bool) -> None:
-    """Pods are deleted when they are evicted; those of before may run on a cluster that is away. A Job of the name is new."""
+    """Pods are deleted when they are evicted; those of before may run on a cluster that is away. A Job of the name is
+    new."""
     owner = Owner(api_version="batch/v1" if kind == "Job" else "v1", kind=kind, name="train", uid="made-anew")
     scene = Scene("a").running("a", "a").workload(uid="made-anew", owner=owner)
     assert of_another_job(scene.state) is another

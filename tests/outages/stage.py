@@ -225,11 +225,10 @@ class Stage(Live):
         rows = self.query("SELECT count(*), max(position), min(position) FROM controlplane.events GROUP BY log")
         assert all((first, count) == (1, last) for count, last, first in rows)
         doubled = self.query(
-            "SELECT e.log, e.cluster, e.type, data ->> 'uid', data ->> 'resource_version', count(*) FROM controlplane.events e"
-            " WHERE data ->> 'resource_version' <> '' AND e.type LIKE '%%Observed'"
-            " AND NOT EXISTS (SELECT FROM controlplane.events r WHERE r.log = e.log"
-            " AND (r.type = 'ClusterRestored' AND r.cluster = e.cluster OR r.type = 'LogRebound'))"
-            " GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1"
+            "SELECT e.log, e.cluster, e.type, data ->> 'uid', data ->> 'resource_version', count(*) FROM "
+            "controlplane.events e WHERE data ->> 'resource_version' <> '' AND e.type LIKE '%%Observed' AND NOT "
+            "EXISTS (SELECT FROM controlplane.events r WHERE r.log = e.log AND (r.type = 'ClusterRestored' AND "
+            "r.cluster = e.cluster OR r.type = 'LogRebound')) GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1"
         )
         assert doubled == []
 

@@ -1,5 +1,5 @@
-"""Quota is reserved by the whole service, on a management cluster where no Kueue is: a Workload is admitted, dispatched and
-ends; the process is killed on the way."""
+"""Quota is reserved by the whole service, on a management cluster where no Kueue is: a Workload is admitted, dispatched
+and ends; the process is killed on the way."""
 
 from __future__ import annotations
 

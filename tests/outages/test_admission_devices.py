@@ -1,5 +1,5 @@
-"""Devices count as quota for the whole service: jobs ask for them by templates of claims, and no more of them are admitted than there
-is quota; the process is killed on the way, and comes to the same."""
+"""Devices count as quota for the whole service: jobs ask for them by templates of claims, and no more of them are
+admitted than there is quota; the process is killed on the way, and comes to the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kueue's metrics of the whole service carry the labels of a ClusterQueue and of jobs; another process that leads reports the same, though
-no labels are in the log."""
+"""Kueue's metrics of the whole service carry the labels of a ClusterQueue and of jobs; another process that leads
+reports the same, though no labels are in the log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pods that are not ready in time, where this service decides on quota: the Workload gives its quota back, waits, and has it again,
-also when the process is killed while it waits."""
+"""Pods that are not ready in time, where this service decides on quota: the Workload gives its quota back, waits, and
+has it again, also when the process is killed while it waits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def impatient() -> Settings:
 
 
 async def test_who_is_evicted_for_its_pods_has_quota_again_after_the_wait(stage: Make) -> None:
-    """With the eviction the name of the cluster goes, so that it was written with a merge patch; an apply did not take away what it
-    said of when to try again, and the Workload was queued no more."""
+    """With the eviction the name of the cluster goes, so that it was written with a merge patch; an apply did not take
+    away what it said of when to try again, and the Workload was queued no more."""
     on = await stage("a", settings=impatient(), manager_is={"kueue": False}, workers_are={"pace": NEVER_READY})
     submit(on)
 

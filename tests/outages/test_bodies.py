@@ -148,8 +148,9 @@ async def test_a_memory_that_holds_nothing_is_enough(stage: Make, monkeypatch: A
 def volume(on: Stage) -> tuple[int, int, int, int]:
     """Events and their bytes, bodies and their bytes."""
     (row,) = on.query(
-        "SELECT (SELECT count(*) FROM controlplane.events), (SELECT sum(octet_length(data::text)) FROM controlplane.events),"
-        " (SELECT count(*) FROM controlplane.bodies), (SELECT sum(octet_length(body::text)) FROM controlplane.bodies)"
+        "SELECT (SELECT count(*) FROM controlplane.events), (SELECT sum(octet_length(data::text)) FROM "
+        "controlplane.events), (SELECT count(*) FROM controlplane.bodies), (SELECT sum(octet_length(body::text)) FROM "
+        "controlplane.bodies)"
     )
     return tuple(int(number) for number in row)  # type: ignore[return-value]
 

@@ -1,5 +1,5 @@
-"""The webhook of jobs over HTTPS beside a running process: it answers by what the log says of queues, a follower as well
-as a leader.
+"""The webhook of jobs over HTTPS beside a running process: it answers by what the log says of queues, a follower as
+well as a leader.
 """
 
 from __future__ import annotations

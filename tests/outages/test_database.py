@@ -112,7 +112,8 @@ async def test_broken_connections_are_opened_anew(stage: Make) -> None:
     for name in JOBS_:
         on.submit_for(name, "300ms")
         on.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+            "pg_backend_pid()"
         )
         await asyncio.sleep(0.1)
     await all_done(on)

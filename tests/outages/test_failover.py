@@ -1,5 +1,5 @@
-"""The service on PostgreSQL with streaming replication: the primary is killed, and a standby is promoted that has every commit, or
-lacks the last ones. The URL names all members."""
+"""The service on PostgreSQL with streaming replication: the primary is killed, and a standby is promoted that has every
+commit, or lacks the last ones. The URL names all members."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ async def test_a_standby_that_lacks_the_last_commits_is_noticed_and_nothing_runs
 async def test_with_a_synchronous_standby_the_leader_goes_on_and_nothing_is_lost(
     three: Replication, tmp_path: Path, quick: None, way: signal.Signals
 ) -> None:
-    """Jobs are submitted, run and end while nobody answers; the old primary comes back as a second one, and is passed over."""
+    """Jobs are submitted, run and end while nobody answers; the old primary comes back as a second one, and is passed
+    over."""
     async with staged(three, tmp_path) as on:
         await on.up(ready=False)
         on.submit_for("train-0")
@@ -142,8 +143,8 @@ async def test_with_a_synchronous_standby_the_leader_goes_on_and_nothing_is_lost
 async def test_a_process_of_its_own_goes_on_too_and_the_next_one_passes_the_old_primary_over(
     three: Replication, tmp_path: Path
 ) -> None:
-    """`controlplane run`, as it is installed: it stays the same process. The next one knows nothing of the failover, and finds the
-    old primary first in its URL, taking writes and waiting for no standby."""
+    """`controlplane run`, as it is installed: it stays the same process. The next one knows nothing of the failover,
+    and finds the old primary first in its URL, taking writes and waiting for no standby."""
     folder = tmp_path / "world"
     world = World(ClusterSpec(), {"worker-1": ClusterSpec(), "worker-2": ClusterSpec()}, folder=folder)
     witness = Witness(world)

@@ -1,4 +1,5 @@
-"""Two processes on one log, of which the leader has lost its way to the management cluster, and the other one has not."""
+"""Two processes on one log, of which the leader has lost its way to the management cluster, and the other one has
+not."""
 
 from __future__ import annotations
 

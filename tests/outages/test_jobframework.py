@@ -1,5 +1,5 @@
-"""Jobs are run by the whole service, on a management cluster where no Kueue is: a job gets its Workload, is dispatched to a
-worker, and ends; the process is killed on the way."""
+"""Jobs are run by the whole service, on a management cluster where no Kueue is: a job gets its Workload, is dispatched
+to a worker, and ends; the process is killed on the way."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pods and groups of pods as jobs by the whole service, on a management cluster where no Kueue is: they run there or on a worker, by
-the quota of the service itself, and the process is killed on the way."""
+"""Pods and groups of pods as jobs by the whole service, on a management cluster where no Kueue is: they run there or on
+a worker, by the quota of the service itself, and the process is killed on the way."""
 
 from __future__ import annotations
 

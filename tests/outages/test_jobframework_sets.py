@@ -1,5 +1,6 @@
-"""Sets of pods, TrainJobs, SparkApplications and jobs without a queue by the whole service, on a management cluster where no Kueue
-is; the process is killed on the way. The test is in the place of the sets' own controllers, and makes their pods."""
+"""Sets of pods, TrainJobs, SparkApplications and jobs without a queue by the whole service, on a management cluster
+where no Kueue is; the process is killed on the way. The test is in the place of the sets' own controllers, and makes
+their pods."""
 
 from __future__ import annotations
 

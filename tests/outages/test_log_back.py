@@ -31,8 +31,8 @@ __all__ = ["wired"]
 Make = Callable[..., Awaitable[Stage]]
 
 _APPENDS = (
-    "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname IN ('append_batch', 'known_to_log')"
-    " AND pronamespace = 'controlplane'::regnamespace LOOP EXECUTE format('{}', f); END LOOP; END $$"
+    "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname IN ('append_batch', "
+    "'known_to_log') AND pronamespace = 'controlplane'::regnamespace LOOP EXECUTE format('{}', f); END LOOP; END $$"
 )
 FAULTS = {
     "right revoked": (

@@ -245,7 +245,8 @@ async def test_a_failover_can_be_read_afterwards(stage: Make) -> None:
     placements = on.query("SELECT attempt, cluster FROM audit.placements ORDER BY attempt")
     assert placements == [(1, "a"), (2, "b")]
     why = on.query(
-        "SELECT reason FROM controlplane.events WHERE type = 'CheckStateDecided' AND stream LIKE 'workload/%%' ORDER BY position"
+        "SELECT reason FROM controlplane.events WHERE type = 'CheckStateDecided' AND stream LIKE 'workload/%%' ORDER "
+        "BY position"
     )
     assert [reason for (reason,) in why] == ["AdmittedOnWorker", "RemoteLost", "AdmittedOnWorker"]
     assert check_of(on.workload() or {})["retryCount"] == 1

@@ -1,5 +1,5 @@
-"""Nodes fail under jobs that were placed by topology, with the whole service on a cluster where no Kueue is; the process is killed on
-the way."""
+"""Nodes fail under jobs that were placed by topology, with the whole service on a cluster where no Kueue is; the
+process is killed on the way."""
 
 from __future__ import annotations
 

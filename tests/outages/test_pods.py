@@ -1,5 +1,5 @@
-"""Pods and a group of them over HTTP: they run on a worker, never on the management cluster, and their end comes back; a
-group that is evicted is stopped whole, and a service that dies in between makes no pod twice.
+"""Pods and a group of them over HTTP: they run on a worker, never on the management cluster, and their end comes back;
+a group that is evicted is stopped whole, and a service that dies in between makes no pod twice.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Workers that are reached by ClusterProfiles: a real command logs in, and what becomes of it when it, the profile or the
-kind goes."""
+"""Workers that are reached by ClusterProfiles: a real command logs in, and what becomes of it when it, the profile or
+the kind goes."""
 
 from __future__ import annotations
 

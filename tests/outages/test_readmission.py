@@ -1,5 +1,5 @@
-"""A cluster is lost with several jobs, and there is less quota afterwards: who gets it back first, by the whole service, where it
-decides on quota itself."""
+"""A cluster is lost with several jobs, and there is less quota afterwards: who gets it back first, by the whole
+service, where it decides on quota itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def quota(on: Stage, cpu: str) -> None:
 def given_again(on: Stage, since: int) -> list[str]:
     """The jobs that got quota since a position of the log, in that order."""
     rows = on.query(
-        "SELECT stream FROM controlplane.events WHERE type = 'QuotaReservationDecided' AND position > %s ORDER BY position",
+        "SELECT stream FROM controlplane.events WHERE type = 'QuotaReservationDecided' AND position > %s ORDER BY "
+        "position",
         since,
     )
     owners = {}

@@ -1,5 +1,5 @@
-"""An elastic job grows and shrinks on a management cluster where no Kueue is, and on a worker, while the process is killed: one
-slice has its quota, the ledger adds up, and the job runs on."""
+"""An elastic job grows and shrinks on a management cluster where no Kueue is, and on a worker, while the process is
+killed: one slice has its quota, the ledger adds up, and the job runs on."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ def used(on: Stage) -> str:
 
 
 def ledger(on: Stage) -> dict[str, int]:
-    """What the ledger says that each Workload of the ClusterQueue has, in thousandths of a cpu; of nobody less than nothing."""
+    """What the ledger says that each Workload of the ClusterQueue has, in thousandths of a cpu; of nobody less than
+    nothing."""
     found: Counter[str] = Counter()
     rows = on.query(
-        "SELECT stream, data FROM controlplane.events WHERE type IN ('QuotaReservationDecided', 'QuotaPosted') ORDER BY position"
+        "SELECT stream, data FROM controlplane.events WHERE type IN ('QuotaReservationDecided', 'QuotaPosted') ORDER "
+        "BY position"
     )
     for stream, data in rows:
         found[stream.rpartition("/")[2]] += data.get("amounts", {}).get("spot", {}).get("cpu", 0)

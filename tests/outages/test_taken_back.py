@@ -1,5 +1,5 @@
-"""The API server takes nothing back of what a Job's status has told. A job is not lost for it: a later attempt that counts
-anew, and a copy that was stopped and started again, are told to its user until the end.
+"""The API server takes nothing back of what a Job's status has told. A job is not lost for it: a later attempt that
+counts anew, and a copy that was stopped and started again, are told to its user until the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Pods of a job are placed by topology, by the whole service on a cluster where no Kueue is; the process is killed on the way."""
+"""Pods of a job are placed by topology, by the whole service on a cluster where no Kueue is; the process is killed on
+the way."""
 
 from __future__ import annotations
 

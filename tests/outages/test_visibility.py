@@ -1,5 +1,5 @@
-"""Kueue's visibility API is answered by the leader and by its followers alike, and by nobody who does not know what the log
-says now."""
+"""Kueue's visibility API is answered by the leader and by its followers alike, and by nobody who does not know what the
+log says now."""
 
 from __future__ import annotations
 

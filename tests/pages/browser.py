@@ -1,4 +1,5 @@
-"""Debian's Chromium, headless and without anything that reaches out, and the pages served by a process as people have it.
+"""Debian's Chromium, headless and without anything that reaches out, and the pages served by a process as people have
+it.
 
 `python -m tests.pages.browser` makes the pictures of the documentation anew."""
 

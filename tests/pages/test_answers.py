@@ -204,11 +204,14 @@ def test_queues_say_who_waits_for_what(pages: TestClient) -> None:
         ),
         (
             (
-                "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 500m more needed, "
-                "insufficient quota for memory in flavor b, previously considered podsets requests (0) + current podset request (27Gi) > "
-                "maximum capacity (12Gi)"
+                "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor a, 500m more "
+                "needed, insufficient quota for memory in flavor b, previously considered podsets requests (0) + "
+                "current podset request (27Gi) > maximum capacity (12Gi)"
             ),
-            "insufficient unused quota for cpu in flavor a, insufficient quota for memory in flavor b (more than there can be)",
+            (
+                "insufficient unused quota for cpu in flavor a, insufficient quota for memory in flavor b (more than "
+                "there can be)"
+            ),
         ),
     ],
 )

@@ -42,7 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def archived(postgres_server: postgres.Server, migrated_template: str, folder: Path) -> Iterator[str]:
-    """A log of which one Workload's events are in an archive alone; the read models have what it was. Nobody writes to it."""
+    """A log of which one Workload's events are in an archive alone; the read models have what it was. Nobody writes to
+    it."""
     name = postgres.new_name("archived")
     url = postgres_server.create(name, migrated_template)
     try:

@@ -50,8 +50,9 @@ def address(fleet_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def page(chromium: Any, address: str) -> Iterator[Any]:
-    """A page whose console is empty in the end: what the policy refuses is said there, and what could not be had. A 503 is asked
-    again (`opened`): the log is still being read, or the machine is so busy that the database lost patience."""
+    """A page whose console is empty in the end: what the policy refuses is said there, and what could not be had. A 503
+    is asked again (`opened`): the log is still being read, or the machine is so busy that the database lost
+    patience."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     made, said = context.new_page(), list[str]()
     made.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)

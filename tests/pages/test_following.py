@@ -1,4 +1,5 @@
-"""What is followed step by step is what is read at once; and what the pages do while the database is away, wrong, or new."""
+"""What is followed step by step is what is read at once; and what the pages do while the database is away, wrong, or
+new."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_followed_from_anywhere_is_as_read_at_once(
 def test_a_position_is_told_once_its_rows_are_shown(
     postgres_server: postgres.Server, migrated_template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sees a position asks for the page: what it gets then must be of that position, since nothing tells it again."""
+    """Whoever sees a position asks for the page: what it gets then must be of that position, since nothing tells it
+    again."""
     name, events, early = postgres.new_name("told"), appended(), list[bool]()
     url = postgres_server.create(name, migrated_template)
     try:
@@ -117,7 +119,8 @@ def test_a_position_is_told_once_its_rows_are_shown(
 def test_the_pages_read_as_the_readers_role_and_cannot_write(fleet_url: str) -> None:
     with connector(Settings(), fleet_url, timedelta(seconds=7))() as reader:
         said = reader.connection.execute(
-            "SELECT current_user, current_setting('default_transaction_read_only'), current_setting('statement_timeout')"
+            "SELECT current_user, current_setting('default_transaction_read_only'), "
+            "current_setting('statement_timeout')"
         ).fetchone()
         assert said == ("controlplane_reader", "on", "7s")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -44,8 +44,8 @@ ASKED = (
 
 
 def list_of(pages: TestClient, at: str, given: dict[str, str]) -> list[Any]:
-    """Return a list without what is deleted, which nobody asks the past for, and how often was tried what is over, which the
-    present does not know."""
+    """Return a list without what is deleted, which nobody asks the past for, and how often was tried what is over,
+    which the present does not know."""
     items = api(pages, "/workloads", at=at, **given)["items"]
     return [
         {**one, "attempt": 0 if one["state"] == "Finished" else one["attempt"]}

@@ -25,7 +25,8 @@ def one_line(scene: Scene, queue: str) -> dict[str, str]:
     return {name: getattr(line, name) for name in ("reserved", "nominal", "borrowed", "lent", "free")}
 
 
-# --- what admission knows -----------------------------------------------------------------------------------------------
+# --- what admission knows
+# -----------------------------------------------------------------------------------------------
 
 
 def test_what_is_borrowed_of_one_is_lent_by_another() -> None:
@@ -83,7 +84,8 @@ def test_a_queue_that_is_being_deleted_is_not_called_stopped() -> None:
     assert (found.stop_policy, found.inactive) == ("", "is being deleted")
 
 
-# --- the page, where this service decides on quota ------------------------------------------------------------------------
+# --- the page, where this service decides on quota
+# ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +139,8 @@ async def test_of_another_namespace_nothing_is_said(database_url: str, scene: Tw
         assert "/clusterqueues/" not in answer.text
 
 
-# --- where Kueue decides ------------------------------------------------------------------------------------------------
+# --- where Kueue decides
+# ------------------------------------------------------------------------------------------------
 
 
 def api(pages: TestClient, path: str, **given: str) -> Any:

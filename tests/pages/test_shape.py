@@ -1,4 +1,5 @@
-"""What holds for every page: nothing is changed, nothing is inline, headers are strict, and the API is as its document says."""
+"""What holds for every page: nothing is changed, nothing is inline, headers are strict, and the API is as its document
+says."""
 
 from __future__ import annotations
 

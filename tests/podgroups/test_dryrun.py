@@ -287,7 +287,10 @@ def test_the_same_object_twice_is_one_and_another_of_its_name_is_refused() -> No
 
 def test_streams_lists_and_json() -> None:
     listed = {"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}]}
-    text = f"---\n# nothing\n---\n{yaml.safe_dump(listed)}---\nkind: [\n---\nhello\n---\nkind: List\nitems: 5\n---\nkind: X\n"
+    text = (
+        f"---\n# nothing\n---\n{yaml.safe_dump(listed)}---\nkind: [\n---\nhello\n---\nkind: List\nitems: "
+        "5\n---\nkind: X\n"
+    )
     pieces, problems = read_stream("f.yaml", text)
     assert [(one.place, one.object.get("kind")) for one in pieces] == [
         ("f.yaml, document 1, items[0]", "Pod"),

@@ -146,8 +146,8 @@ def test_a_group_whose_owner_is_gone_is_not_made_again() -> None:
 
 
 def test_an_admission_that_was_refused_and_overtaken_reserves_nothing() -> None:
-    """Its members ran again before it could be written, so that the group showed what it was to show: what was decided stayed, and
-    kept room for all of it a second time."""
+    """Its members ran again before it could be written, so that the group showed what it was to show: what was decided
+    stayed, and kept room for all of it a second time."""
     story = Story().web(**{MIN_MEMBER: "2"}).member("p1", "Running").member("p2", "Running").settled(minutes=1)
     story.room(cpu=10**12)
     story.remove(story.get(PODS, "p2"))

@@ -21,7 +21,8 @@ def leave(scene: Stage, name: str) -> Json:
 
 
 def test_no_group_is_made_again_for_pods_that_are_going() -> None:
-    """A Deployment that is deleted in the foreground is kept by its group: made again and again, it would keep it for long."""
+    """A Deployment that is deleted in the foreground is kept by its group: made again and again, it would keep it for
+    long."""
     scene = web(stage(), "p1", "p2")
     (group,) = scene.all(POD_GROUPS)
     leave(scene, "p1")

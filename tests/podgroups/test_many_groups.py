@@ -52,7 +52,8 @@ def test_what_is_kept_free_is_summed_up_once(count: int, monkeypatch: pytest.Mon
 
 
 def test_it_is_what_the_groups_keep_at_every_moment() -> None:
-    """Groups are admitted until the room is taken, and again as soon as one of them ends, is deleted or asks for less."""
+    """Groups are admitted until the room is taken, and again as soon as one of them ends, is deleted or asks for
+    less."""
     scene = many(8, fit=3)
     assert phases_of(scene) == {"Pending": 5, "Inqueue": 3}
     ended = scene.get(PODS, "p0000")

@@ -1,4 +1,5 @@
-"""Owner references that no object can fulfil: whoever writes them is told, and nothing else is read or made for them."""
+"""Owner references that no object can fulfil: whoever writes them is told, and nothing else is read or made for
+them."""
 
 from __future__ import annotations
 

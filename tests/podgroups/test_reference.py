@@ -43,7 +43,7 @@ def test_the_rights() -> None:
     objects = render("deploy/podgroups")
     assert rights(one(objects, "ClusterRole", "controlplane-podgroups")) == {
         "core/pods": (*SEE[:2], "patch", "watch"),
-        "scheduling.volcano.sh/podgroups": tuple(sorted((*SEE, "create", "update", "patch", "delete"))),
+        "scheduling.volcano.sh/podgroups": tuple(sorted((*SEE, "create", "patch"))),
         "apps/deployments": SEE,
         "apps/replicasets": SEE,
         "apps/statefulsets": SEE,

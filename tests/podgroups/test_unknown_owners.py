@@ -103,7 +103,8 @@ def test_why_of_a_pod_says_that_the_kind_of_groups_is_not_there() -> None:
 
 
 def test_an_owner_that_could_not_be_read_is_read_again_by_a_process_that_was_slow() -> None:
-    """The pause may be over before the pods that wait are decided about again: then they still wait for the same read."""
+    """The pause may be over before the pods that wait are decided about again: then they still wait for the same
+    read."""
     scene = stage()
     scene.put(manifest(WIDGET))
     scene.put(pod_manifest(WIDGET, "p1"))

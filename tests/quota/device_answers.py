@@ -1,5 +1,5 @@
-"""The answers to questions about devices, in the form in which Kueue's were recorded: what all pods of each pod set ask for, or why
-that cannot be said."""
+"""The answers to questions about devices, in the form in which Kueue's were recorded: what all pods of each pod set ask
+for, or why that cannot be said."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Random questions about devices: mappings, templates of claims, classes, slices, and a Workload that asks for some of it. The same
-seed makes the same question. `python -m tests.quota.device_questions FIRST NUMBER` prints them, one a line, for whoever asks Kueue."""
+"""Random questions about devices: mappings, templates of claims, classes, slices, and a Workload that asks for some of
+it. The same seed makes the same question. `python -m tests.quota.device_questions FIRST NUMBER` prints them, one a
+line, for whoever asks Kueue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random fleets: Cohort trees, ClusterQueues, workloads that have quota and workloads that wait, as Kubernetes objects.
 
-A question is a fleet and steps: cycles, and what happens between them. The same seed gives the same question, so that only
-the answers of Kueue have to be recorded."""
+A question is a fleet and steps: cycles, and what happens between them. The same seed gives the same question, so that
+only the answers of Kueue have to be recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random topologies and pod sets to be placed in them by themselves, with the rules of Kueue's alpha gates, and the engine's answers.
+"""Random topologies and pod sets to be placed in them by themselves, with the rules of Kueue's alpha gates, and the
+engine's answers.
 
 A question is one flavor's nodes and what a workload asks for. The same seed gives the same question."""
 

@@ -1,5 +1,5 @@
-"""Kueue's answers to random questions, as they were recorded: of all a digest, of some the whole, and all digests of those to which
-Kueue does not always answer alike."""
+"""Kueue's answers to random questions, as they were recorded: of all a digest, of some the whole, and all digests of
+those to which Kueue does not always answer alike."""
 
 from __future__ import annotations
 

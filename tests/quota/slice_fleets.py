@@ -1,5 +1,6 @@
-"""Random fleets with workload slices: some that have quota are to be replaced by others, which ask for more pods, or for fewer of
-some pod sets. The same seed gives the same question, and the engine's answer is in the form in which Kueue's were recorded."""
+"""Random fleets with workload slices: some that have quota are to be replaced by others, which ask for more pods, or
+for fewer of some pod sets. The same seed gives the same question, and the engine's answer is in the form in which
+Kueue's were recorded."""
 
 from __future__ import annotations
 

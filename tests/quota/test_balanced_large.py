@@ -1,4 +1,5 @@
-"""Pods are spread evenly over fleets with thousands of nodes, and few of the sets of nodes that there are are looked at."""
+"""Pods are spread evenly over fleets with thousands of nodes, and few of the sets of nodes that there are are looked
+at."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """Devices count as quota as Kueue's own packages count them, and are refused word for word.
 
-`data/kueue-devices-answers.json.gz` has, for each seed of `device_questions.question`, all answers that Kueue gave: what all pods of
-each pod set ask for, or what its condition would say.
+`data/kueue-devices-answers.json.gz` has, for each seed of `device_questions.question`, all answers that Kueue gave:
+what all pods of each pod set ask for, or what its condition would say.
 
-How they were made: a program in Go beside kubernetes-sigs/kueue (ff69552e, default feature gates) read the questions as JSON lines
-(`python -m tests.quota.device_questions 0 1000`). For each it filled a `dra.ResourceMapper` and a fake client, and called, as
-`WorkloadReconciler.handleDRA` does, `dra.GetResourceRequestsForResourceClaimTemplates`, `dra.ResolveExtendedResourceQuota` and
-`dra.GetCounterResourcesForWorkload`; of what these found it had `workload.NewInfo` make the requests. Each question was asked twelve
-times, since some of it is told in the order of a Go map."""
+How they were made: a program in Go beside kubernetes-sigs/kueue (ff69552e, default feature gates) read the questions as
+JSON lines (`python -m tests.quota.device_questions 0 1000`). For each it filled a `dra.ResourceMapper` and a fake
+client, and called, as `WorkloadReconciler.handleDRA` does, `dra.GetResourceRequestsForResourceClaimTemplates`,
+`dra.ResolveExtendedResourceQuota` and `dra.GetCounterResourcesForWorkload`; of what these found it had
+`workload.NewInfo` make the requests. Each question was asked twelve times, since some of it is told in the order of a
+Go map."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """The quota engine decides as Kueue's own packages do, word for word.
 
-`data/kueue-digests.bin` has, for each seed of `fleets.question`, eight bytes of the hash of Kueue's answer (`answers.digest`);
-`data/kueue-answers.json.gz` has the first answers in full, and all answers of Kueue's to the questions that it does not
-always answer alike: where it compares workloads in the order of a Go map.
+`data/kueue-digests.bin` has, for each seed of `fleets.question`, eight bytes of the hash of Kueue's answer
+(`answers.digest`); `data/kueue-answers.json.gz` has the first answers in full, and all answers of Kueue's to the
+questions that it does not always answer alike: where it compares workloads in the order of a Go map.
 
 How they were made: a test of Go in kubernetes-sigs/kueue (main after v0.19.2, default feature gates), package
-pkg/scheduler, read the questions as JSON lines. For each it made a `cache/scheduler.Cache` and a `cache/queue.Manager` over
-a client that holds the objects in maps, and played the steps: `cycle` calls `Scheduler.schedule` with a fake clock that
-moves by a minute a step; `settle` and `finish` remove workloads from the cache, put evicted ones back into their queue,
-and let inadmissible workloads be requeued; `add` calls `AddOrUpdateWorkload`. It wrote what was patched to workloads
-(admissions, preemptions), the events of those that wait, and both parts of each queue; before the first cycle also usage,
-available and potentially available quota, and dominant resource shares of every node. Each question was asked four times,
-those with differing answers 300 times."""
+pkg/scheduler, read the questions as JSON lines. For each it made a `cache/scheduler.Cache` and a `cache/queue.Manager`
+over a client that holds the objects in maps, and played the steps: `cycle` calls `Scheduler.schedule` with a fake clock
+that moves by a minute a step; `settle` and `finish` remove workloads from the cache, put evicted ones back into their
+queue, and let inadmissible workloads be requeued; `add` calls `AddOrUpdateWorkload`. It wrote what was patched to
+workloads (admissions, preemptions), the events of those that wait, and both parts of each queue; before the first cycle
+also usage, available and potentially available quota, and dominant resource shares of every node. Each question was
+asked four times, those with differing answers 300 times."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ RECORDED = RecordedAnswers("kueue")
 QUESTIONS = RECORDED.questions
 AT_ONCE = 500
 KNOWN = {12833, 17165, 17481, 17968}
-"""Seeds to which no answer of Kueue's is ours. All have admission fair sharing, and candidates for preemption in several
-ClusterQueues, some of them with several LocalQueues: Kueue's comparison is not transitive then, and what it sorts depends
-on the order in which candidates lie in a map. See `candidates.ordered` for what is done here."""
+"""Seeds to which no answer of Kueue's is ours. All have admission fair sharing, and candidates for preemption in
+several ClusterQueues, some of them with several LocalQueues: Kueue's comparison is not transitive then, and what it
+sorts depends on the order in which candidates lie in a map. See `candidates.ordered` for what is done here."""
 ABOVE_QUOTA = {519, 1250, 6677, 7237, 8328, 17046, 19726}
 """Seeds to which Kueue admits a workload above the quota, while those are still there whom the same cycle preempts for
 others. Here it waits for the next cycle (`cycle._Cycle._fits_now`)."""

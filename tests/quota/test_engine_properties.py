@@ -1,5 +1,5 @@
-"""What holds in every fleet: usage stays within limits, a decision changes nothing by itself, and the order in which things
-became known does not matter."""
+"""What holds in every fleet: usage stays within limits, a decision changes nothing by itself, and the order in which
+things became known does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The state of the quota engine: who asks does not change it, and what is admitted, preempted or stopped is seen in it."""
+"""The state of the quota engine: who asks does not change it, and what is admitted, preempted or stopped is seen in
+it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,8 @@ def test_whom_it_may_not_preempt_has_to_end() -> None:
 def test_who_would_have_to_borrow_may_preempt_only_where_its_queue_preempts_while_it_borrows(
     borrow: str, preemptible: tuple[str, ...]
 ) -> None:
-    """As in fitsResourceQuota: what is beyond the nominal quota is not got by preemption unless borrowWithinCohort says so."""
+    """As in fitsResourceQuota: what is beyond the nominal quota is not got by preemption unless borrowWithinCohort says
+    so."""
     state = state_of(
         queue(
             "q", "4", cohort="all", withinClusterQueue="LowerPriority", reclaimWithinCohort="Any",
@@ -163,7 +164,8 @@ def test_a_flavor_that_pods_may_not_run_on() -> None:
     state = state_of(
         queue("q", "1", "t", "absent", "f"), workload("w", "2"), flavors=(tainted, {"metadata": {"name": "f"}})
     )
-    # A ClusterQueue with a flavor that is missing is not active: nobody is tried there, and all the same it is told why.
+    # A ClusterQueue with a flavor that is missing is not active: nobody is tried there, and all the same it is told
+    # why.
     ((first, second, third),) = wait_of(state, "w").groups
     assert "untolerated taint" in first.unusable
     assert second.unusable == "flavor absent not found"

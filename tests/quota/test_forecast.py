@@ -152,15 +152,15 @@ def test_what_is_missing_is_read_out_of_the_message(resource: str, amount: int, 
         ("Workload no longer fits after processing another workload", ()),
         (
             (
-                "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously considered "
-                "podsets requests (0) + current podset request (11) > maximum capacity (10)"
+                "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, previously "
+                "considered podsets requests (0) + current podset request (11) > maximum capacity (10)"
             ),
             (MissingQuota("default", "cpu", "1", never=True),),
         ),
         (
             (
-                "insufficient unused quota for cpu in flavor a, 500m more needed, insufficient unused quota for memory in flavor b, "
-                "2Gi more needed"
+                "insufficient unused quota for cpu in flavor a, 500m more needed, insufficient unused quota for "
+                "memory in flavor b, 2Gi more needed"
             ),
             (MissingQuota("a", "cpu", "500m"), MissingQuota("b", "memory", "2Gi")),
         ),

@@ -1,10 +1,11 @@
-"""Pods are placed in topologies as Kueue places them with its gates `TASBalancedPlacement` and `TASRespectNodeAffinityPreferred`.
+"""Pods are placed in topologies as Kueue places them with its gates `TASBalancedPlacement` and
+`TASRespectNodeAffinityPreferred`.
 
-`data/kueue-placements-digests.bin` has, for each seed of `placement_questions.question`, eight bytes of the hash of Kueue's answer;
-`data/kueue-placements-answers.json.gz` has the first answers in full.
+`data/kueue-placements-digests.bin` has, for each seed of `placement_questions.question`, eight bytes of the hash of
+Kueue's answer; `data/kueue-placements-answers.json.gz` has the first answers in full.
 
-How they were made: a test of Go in kubernetes-sigs/kueue (ff69552e), package pkg/cache/scheduler, read the questions as JSON lines,
-turned the gates on that each names, gave its nodes to a `TASCache` over a fake client, and wrote what
+How they were made: a test of Go in kubernetes-sigs/kueue (ff69552e), package pkg/cache/scheduler, read the questions as
+JSON lines, turned the gates on that each names, gave its nodes to a `TASCache` over a fake client, and wrote what
 `FindTopologyAssignmentsForFlavor` returned."""
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What victims leave is kept for whom they were preempted for, where that is asked for; as with Kueue's gate of that name.
+"""What victims leave is kept for whom they were preempted for, where that is asked for; as with Kueue's gate of that
+name.
 
 The fleet is that of Kueue's own integration test of the gate (kubernetes-sigs/kueue
-test/integration/singlecluster/scheduler/fairsharing, ff69552e): two victims of one preemptor, which leave one after the other."""
+test/integration/singlecluster/scheduler/fairsharing, ff69552e): two victims of one preemptor, which leave one after the
+other."""
 
 from __future__ import annotations
 

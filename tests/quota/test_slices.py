@@ -1,4 +1,5 @@
-"""Workload slices in the engine: a new slice needs what the old one has not, keeps its flavors, and counts with it as one.
+"""Workload slices in the engine: a new slice needs what the old one has not, keeps its flavors, and counts with it as
+one.
 
 The first case is Kueue's own (kubernetes-sigs/kueue pkg/scheduler/scheduler_test.go, "workload-slice fits in single
 clusterQueue", ff69552e); the others follow from pkg/scheduler/flavorassigner/flavorassigner.go."""
@@ -26,7 +27,8 @@ CPU = ("f", "cpu")
 
 
 def sized(name: str, count: int, *, taken: str = "", of: str = "", flavor: str = "f", **spec: Any) -> dict[str, Any]:
-    """Return a workload of so many pods with one cpu each; `of`: the slice that it replaces, `taken`: who has its quota."""
+    """Return a workload of so many pods with one cpu each; `of`: the slice that it replaces, `taken`: who has its
+    quota."""
     pods = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
     found: dict[str, Any] = {
         "metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -109,10 +111,9 @@ def test_a_slice_keeps_the_flavor_of_the_old_one() -> None:
     waits = once(state)["ns/new"]
     assert isinstance(waits, Inadmissible)
     assert waits.message == (
-        "couldn't assign flavors to pod set main: could not assign f flavor since the original workload is assigned: g, "
-        "insufficient quota for cpu in flavor f, previously considered podsets requests (0) + current podset request (12)"
-        " > maximum capacity (10), "
-        "insufficient unused quota for cpu in flavor g, 2 more needed"
+        "couldn't assign flavors to pod set main: could not assign f flavor since the original workload is assigned: "
+        "g, insufficient quota for cpu in flavor f, previously considered podsets requests (0) + current podset "
+        "request (12) > maximum capacity (10), insufficient unused quota for cpu in flavor g, 2 more needed"
     )
     wait = explain(state, "ns/new", NOW)
     assert wait is not None
@@ -248,8 +249,8 @@ def test_who_wants_the_place_of_a_slice_that_is_replaced_finds_others() -> None:
     st.lists(st.tuples(st.sampled_from(["grow", "end", "drop", "shrink", "cycle"]), st.integers(1, 12)), max_size=25)
 )
 def test_slices_together_never_use_more_than_the_quota(steps: list[tuple[str, int]]) -> None:
-    """Slices come, end and go in any order, of two jobs in one Cohort: what both have is never above the quota, and is what the
-    larger one asks for as long as both are there."""
+    """Slices come, end and go in any order, of two jobs in one Cohort: what both have is never above the quota, and is
+    what the larger one asks for as long as both are there."""
     state = state_of(queue("q", "12", cohort="c"), queue("p", "8", cohort="c"))
     newest: dict[str, tuple[str, int]] = {}
     for number, (what, size) in enumerate(steps):

@@ -1,14 +1,15 @@
 """The quota engine decides about workload slices as Kueue's own packages do, word for word.
 
-`data/kueue-slices-digests.bin` has, for each seed of `slice_fleets.question`, eight bytes of the hash of Kueue's answer;
-`data/kueue-slices-answers.json.gz` has the first answers in full, and all answers of Kueue's to the questions that it does not
-always answer alike.
+`data/kueue-slices-digests.bin` has, for each seed of `slice_fleets.question`, eight bytes of the hash of Kueue's
+answer; `data/kueue-slices-answers.json.gz` has the first answers in full, and all answers of Kueue's to the questions
+that it does not always answer alike.
 
-How they were made: a test of Go in kubernetes-sigs/kueue (ff69552e, default feature gates), package pkg/scheduler, read the questions
-as JSON lines. For each it made a `cache/scheduler.Cache` and a `cache/queue.Manager` over a fake client with the objects, and called
-`Scheduler.schedule` with a fake clock that moves by a minute a cycle. After each cycle it took what had finished out of the cache,
-and had inadmissible workloads requeued for that; it wrote which admissions, preemptions and ends a cycle had written to workloads,
-and the QuotaReserved conditions of all that wait. Each question was asked three times."""
+How they were made: a test of Go in kubernetes-sigs/kueue (ff69552e, default feature gates), package pkg/scheduler, read
+the questions as JSON lines. For each it made a `cache/scheduler.Cache` and a `cache/queue.Manager` over a fake client
+with the objects, and called `Scheduler.schedule` with a fake clock that moves by a minute a cycle. After each cycle it
+took what had finished out of the cache, and had inadmissible workloads requeued for that; it wrote which admissions,
+preemptions and ends a cycle had written to workloads, and the QuotaReserved conditions of all that wait. Each question
+was asked three times."""
 
 from __future__ import annotations
 
@@ -38,11 +39,12 @@ COUNTED_AS_GONE = frozenset({
     2534, 2538, 2590, 2601, 2618, 2619, 2626, 2629, 2651, 2663, 2676, 2682, 2694, 2698, 2709, 2735, 2739, 2756,
     2763, 2822,
 })  # fmt: skip
-"""Seeds to which Kueue's answer is another one, since it counts an old slice as gone for all that it considers later in the cycle:
-what that one has is given to others, or to the new slice, while it is still there. Counted so, the answers are Kueue's."""
+"""Seeds to which Kueue's answer is another one, since it counts an old slice as gone for all that it considers later in
+the cycle: what that one has is given to others, or to the new slice, while it is still there. Counted so, the answers
+are Kueue's."""
 OTHERWISE = frozenset({195, 1875})
-"""Seeds to which Kueue's answer is another one, counted so or not: with fair sharing, and workloads that several want to preempt in
-one cycle, old slices among them."""
+"""Seeds to which Kueue's answer is another one, counted so or not: with fair sharing, and workloads that several want
+to preempt in one cycle, old slices among them."""
 
 
 @each("seed", sorted(map(int, RECORDED.full)))

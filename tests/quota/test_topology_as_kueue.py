@@ -1,16 +1,17 @@
 """The quota engine places pods as Kueue's own packages do, word for word.
 
-`data/kueue-topology-digests.bin` has, for each seed of `topology_fleets.question`, eight bytes of the hash of Kueue's answer
-(`answers.digest`); `data/kueue-topology-answers.json.gz` has the first answers in full, and the digests of all answers of
-Kueue's to the questions that it does not always answer alike.
+`data/kueue-topology-digests.bin` has, for each seed of `topology_fleets.question`, eight bytes of the hash of Kueue's
+answer (`answers.digest`); `data/kueue-topology-answers.json.gz` has the first answers in full, and the digests of all
+answers of Kueue's to the questions that it does not always answer alike.
 
-How they were made: as told in `test_engine_as_kueue`, on commit ff69552e of kubernetes-sigs/kueue (main after v0.19.2, default
-feature gates), with the builder of clients of its own tests. Nodes went to `TASCache().SyncNode` and `DeleteNodeByName`, other
-pods to `UpdateNonTASUsage`; `checks` wrote admission checks that are Ready into the status of workloads whose topology was
-delayed, `unhealthy` wrote `status.unhealthyNodes`, and both called `QueueSecondPassIfNeeded`; all inadmissible workloads were
-requeued whenever anything left. It wrote admissions that changed, with their topology assignments as they are encoded,
-preemptions, evictions, the events of those that wait, and both parts of each queue. Each question was asked twice, those with
-differing answers, or with another one than the engine's, 40 times."""
+How they were made: as told in `test_engine_as_kueue`, on commit ff69552e of kubernetes-sigs/kueue (main after v0.19.2,
+default feature gates), with the builder of clients of its own tests. Nodes went to `TASCache().SyncNode` and
+`DeleteNodeByName`, other pods to `UpdateNonTASUsage`; `checks` wrote admission checks that are Ready into the status of
+workloads whose topology was delayed, `unhealthy` wrote `status.unhealthyNodes`, and both called
+`QueueSecondPassIfNeeded`; all inadmissible workloads were requeued whenever anything left. It wrote admissions that
+changed, with their topology assignments as they are encoded, preemptions, evictions, the events of those that wait, and
+both parts of each queue. Each question was asked twice, those with differing answers, or with another one than the
+engine's, 40 times."""
 
 from __future__ import annotations
 
@@ -30,16 +31,17 @@ RECORDED = RecordedAnswers("kueue-topology")
 QUESTIONS = RECORDED.questions
 AT_ONCE = 250
 SHARED = {866, 2889, 2999, 3223, 3821, 4098, 4172, 4432, 4704}
-"""Seeds with flavors of the same nodes. Within a cycle Kueue lets each have them, here what one takes is taken of all."""
+"""Seeds with flavors of the same nodes. Within a cycle Kueue lets each have them, here what one takes is taken of
+all."""
 ORDER = {459, 628, 1676, 1911, 2220, 2324, 2410, 3003, 3133, 3239, 3268, 3491, 3496, 3652, 4186, 4444, 4790, 4879, 4927}
-"""Seeds to which Kueue's answer follows the order of a Go map, and ours was not among those that were recorded: which pod set of a
-group is named, or with fair sharing which of several trees is considered first."""
+"""Seeds to which Kueue's answer follows the order of a Go map, and ours was not among those that were recorded: which
+pod set of a group is named, or with fair sharing which of several trees is considered first."""
 TOGETHER = {
     *(348, 442, 495, 700, 819, 1296, 1309, 1311, 1516, 1639, 2509, 2607, 2668, 2683, 2701, 2747, 2842, 2981),
     *(3035, 3140, 3164, 3377, 3597, 3881, 3943, 4143, 4233, 4290, 4417, 4437, 4560, 4561, 4617, 4631, 4989),
 }
-"""Seeds in which several pod sets of a workload are for one domain of which another workload took a part in the same cycle: Kueue asks
-for each pod set by itself whether it still fits, here they have to fit together."""
+"""Seeds in which several pod sets of a workload are for one domain of which another workload took a part in the same
+cycle: Kueue asks for each pod set by itself whether it still fits, here they have to fit together."""
 PODS_OF_A_NODE = {
     *(43, 79, 91, 100, 109, 162, 314, 335, 407, 436, 505, 536, 547, 556, 557, 571, 671, 676, 746, 811),
     *(835, 854, 862, 879, 884, 912, 925, 928, 1009, 1028, 1050, 1085, 1108, 1191, 1214, 1275, 1303, 1349, 1363, 1449),
@@ -133,8 +135,8 @@ PODS_OF_A_NODE = {
     ),
     *(4556, 4615, 4651, 4719, 4737, 4754, 4796, 4845, 4850, 4909),
 }
-"""Seeds in which workloads of one cycle are for a node that takes fewer pods than all of them have: Kueue counts the pods of a node
-when it looks for places, and not when it asks whether one is still free."""
+"""Seeds in which workloads of one cycle are for a node that takes fewer pods than all of them have: Kueue counts the
+pods of a node when it looks for places, and not when it asks whether one is still free."""
 UNEXPLAINED = {3166, 4271}
 """Seeds whose answers differ in a second pass, and it is not known why."""
 KNOWN = SHARED | ORDER | TOGETHER | PODS_OF_A_NODE | UNEXPLAINED

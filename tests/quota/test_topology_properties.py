@@ -1,4 +1,5 @@
-"""What holds in every fleet with topologies: no domain gets more than it has, all pods are placed, and what was asked for holds."""
+"""What holds in every fleet with topologies: no domain gets more than it has, all pods are placed, and what was asked
+for holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pods in slices are placed anew after a node has failed; and a fleet is copied, so that what is tried on it is tried apart."""
+"""Pods in slices are placed anew after a node has failed; and a fleet is copied, so that what is tried on it is tried
+apart."""
 
 from __future__ import annotations
 

@@ -144,7 +144,8 @@ def test_what_an_idle_queue_used_is_told_again_when_a_hundredth_has_faded() -> N
 def test_an_idle_queue_that_is_sampled_less_often_has_used_as_much(
     old: Amounts, used: Amounts, samples: list[int], late: int, half_life: float
 ) -> None:
-    """What it has used is within a billionth a sample, however many samples there were, also once it uses something again."""
+    """What it has used is within a billionth a sample, however many samples there were, also once it uses something
+    again."""
     often, seldom = (UsageHistory(AdmissionFairSharing(half_life, 300)) for _ in range(2))
     for history in (often, seldom):
         history.record(QUEUE, old, 0, idle=True)

@@ -1,6 +1,7 @@
 """Random fleets with nodes: topologies, nodes and what pods use of them, and workloads that ask to be placed.
 
-A question is a fleet and steps, as in `fleets`; nobody has quota at the beginning. The same seed gives the same question."""
+A question is a fleet and steps, as in `fleets`; nobody has quota at the beginning. The same seed gives the same
+question."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class TopologyFleet:
             }.items()
         }
         if self.has["fair"]:
-            # Kueue loses one of two workloads that a ClusterQueue has in a cycle then, if one is there for the second time.
+            # Kueue loses one of two workloads that a ClusterQueue has in a cycle then, if one is there for the second
+            # time.
             self.has["checks"] = self.has["failures"] = False
 
     def some(self, share: float) -> bool:

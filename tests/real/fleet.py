@@ -1,9 +1,9 @@
 """A management cluster and workers as operators have them: real kube-apiservers, each with Kueue's own manager.
 
-In: where the programs are (`KUBEBUILDER_ASSETS`; `CONTROLPLANE_TEST_KUEUE` is Kueue's manager, built of its public source,
-which wants a certificate for its metrics where `METRICS` says), and CRDs (`CONTROLPLANE_TEST_CRDS`). Out: contexts of one
-kubeconfig, and Kueue's managers to start and stop. No kubelet and no controller of Kubernetes runs there: a test plays the
-Job controller."""
+In: where the programs are (`KUBEBUILDER_ASSETS`; `CONTROLPLANE_TEST_KUEUE` is Kueue's manager, built of its public
+source, which wants a certificate for its metrics where `METRICS` says), and CRDs (`CONTROLPLANE_TEST_CRDS`). Out:
+contexts of one kubeconfig, and Kueue's managers to start and stop. No kubelet and no controller of Kubernetes runs
+there: a test plays the Job controller."""
 
 from __future__ import annotations
 

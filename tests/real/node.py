@@ -1,8 +1,8 @@
-"""Runs a container of a pod template as a kubelet would: with its arguments, its environment, its files, and the token of
-its ServiceAccount.
+"""Runs a container of a pod template as a kubelet would: with its arguments, its environment, its files, and the token
+of its ServiceAccount.
 
-In: a pod template that an API server stores, and a `kubectl` of that server. Out: the process, or what a command printed
-in the same surroundings, as `kubectl exec` would have it. There are no pods: a Deployment has one process."""
+In: a pod template that an API server stores, and a `kubectl` of that server. Out: the process, or what a command
+printed in the same surroundings, as `kubectl exec` would have it. There are no pods: a Deployment has one process."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class Container:
         return next(inside, text)
 
     def run(self, *words: str, check: bool = True) -> str:
-        """Return what the command printed, as `kubectl exec … -- controlplane WORDS`; without words, the container's own
-        arguments."""
+        """Return what the command printed, as `kubectl exec … -- controlplane WORDS`; without words, the container's
+        own arguments."""
         chosen = words or tuple(self._container["args"])
         done = subprocess.run(
             [sys.executable, "-m", "controlplane", *chosen],

@@ -1,7 +1,7 @@
 """An operator who types the commands of a page of docs/, as they are, in what a clone has of the repository.
 
-In: a page, a `Fleet`, and an empty PostgreSQL server. Out: what the commands print. What a page leaves to its reader, the
-address and the passwords of the database, is filled in."""
+In: a page, a `Fleet`, and an empty PostgreSQL server. Out: what the commands print. What a page leaves to its reader,
+the address and the passwords of the database, is filled in."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Page:
 
 
 class Operator:
-    """Types commands in the folder of a clone, with a kubeconfig of both clusters. `environment` is what was exported."""
+    """Types commands in the folder of a clone, with a kubeconfig of both clusters. `environment` is what was
+    exported."""
 
     def __init__(self, given: Fleet, url: str, folder: Path) -> None:
         self.fleet, self.url, self.folder = given, urlsplit(url), folder

@@ -1,7 +1,7 @@
 """Two real kube-apiservers, a management cluster and a worker, and the service between them.
 
-In: the words in the names of the CRD files of `CONTROLPLANE_TEST_CRDS` that both get. Out: their kubeconfigs, clients of
-them, and the health of a service that runs. No controller runs there: a test plays both Kueues."""
+In: the words in the names of the CRD files of `CONTROLPLANE_TEST_CRDS` that both get. Out: their kubeconfigs, clients
+of them, and the health of a service that runs. No controller runs there: a test plays both Kueues."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def kubeconfig_of(server: realserver.RealServer, folder: Path) -> Json:
 
 
 def install(kubeconfig: Path, crds: Sequence[Path]) -> None:
-    """Install CRDs, and wait until they are served. A new one has no conditions for a moment, and `kubectl wait` takes that
-    for an error."""
+    """Install CRDs, and wait until they are served. A new one has no conditions for a moment, and `kubectl wait` takes
+    that for an error."""
     kubectl = ["kubectl", "--kubeconfig", str(kubeconfig)]
     files = [word for crd in crds for word in ("-f", str(crd))]
     subprocess.run([*kubectl, "apply", "--server-side", "--validate=false", *files], check=True, capture_output=True)

@@ -1,8 +1,8 @@
 """Quota is reserved and Workloads are admitted on a real kube-apiserver with Kueue's CRDs and no Kueue: what is written
 passes its schemas, CEL rules and validation.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs. Who
-keeps jobs is played by the test."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs.
+Who keeps jobs is played by the test."""
 
 from __future__ import annotations
 
@@ -168,7 +168,8 @@ async def test_quota_is_reserved_waited_for_and_released(kubeconfig: Json, api: 
         reserved = next(one for one in second["status"]["conditions"] if one["type"] == "QuotaReserved")
         assert reserved["reason"] == "WaitingForQuota"
         assert reserved["message"] == (
-            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more needed"
+            "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2 more "
+            "needed"
         )
         counts = {"pendingWorkloads": 1, "reservingWorkloads": 1, "admittedWorkloads": 1}
 

@@ -1,7 +1,8 @@
-"""The webhook of pods, asked by a real kube-apiserver by the configuration that is shipped: which pods of which namespaces
-get the scheduler of candidates, and what is created while nobody answers.
+"""The webhook of pods, asked by a real kube-apiserver by the configuration that is shipped: which pods of which
+namespaces get the scheduler of candidates, and what is created while nobody answers.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's
+CRDs."""
 
 from __future__ import annotations
 
@@ -56,8 +57,8 @@ async def api(kubeconfig: Path) -> AsyncIterator[Transport]:
 
 @pytest.fixture
 async def hook(kubeconfig: Path, api: Transport, database_url: str, tmp_path: Path) -> AsyncIterator[Webhook]:
-    """The service on that API server with the shipped configuration; one namespace asks for all of its pods, and may send
-    by the same label, one by the settings, one not at all."""
+    """The service on that API server with the shipped configuration; one namespace asks for all of its pods, and may
+    send by the same label, one by the settings, one not at all."""
     keep_tasks_apart()
     pki.make(tmp_path, "IP:127.0.0.1")
     certificate, key = str(tmp_path / "server.crt"), str(tmp_path / "server.key")

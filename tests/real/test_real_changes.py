@@ -1,5 +1,5 @@
-"""Changes of a source pod, and what comes with it, on a real kube-apiserver: it stores what we send as it was sent, takes
-what we patch, and refuses what it refuses in words that are told.
+"""Changes of a source pod, and what comes with it, on a real kube-apiserver: it stores what we send as it was sent,
+takes what we patch, and refuses what it refuses in words that are told.
 
 The scheduler of the target runs with the rights of deploy/scheduler; the source's writes are made as they are
 rendered."""

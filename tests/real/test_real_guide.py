@@ -1,5 +1,6 @@
-"""docs/howto/real-clusters.md from end to end: every command of the page that an operator types, on real kube-apiservers
-with Kueue's own managers, until a job has run on a worker. The test does what a kubelet and the Job controllers would.
+"""docs/howto/real-clusters.md from end to end: every command of the page that an operator types, on real
+kube-apiservers with Kueue's own managers, until a job has run on a worker. The test does what a kubelet and the Job
+controllers would.
 
 Runs where `KUBEBUILDER_ASSETS`, `CONTROLPLANE_TEST_CRDS` and `CONTROLPLANE_TEST_KUEUE` say where things are."""
 

@@ -1,5 +1,5 @@
-"""docs/howto/candidates.md, "In ten commands": three clusters on real kube-apiservers, from nothing to a pod of one that is
-bound in another, with the rights that deploy/ and `controlplane candidates invite` give and no others.
+"""docs/howto/candidates.md, "In ten commands": three clusters on real kube-apiservers, from nothing to a pod of one
+that is bound in another, with the rights that deploy/ and `controlplane candidates invite` give and no others.
 
 Runs where `KUBEBUILDER_ASSETS`, `CONTROLPLANE_TEST_CRDS` and `CONTROLPLANE_TEST_KUEUE` say where things are."""
 

@@ -1,5 +1,5 @@
-"""Jobs and their Workloads on a real kube-apiserver: the Workloads that the service makes of jobs are those that Kueue's own
-manager makes of them, to the byte; and a job runs and ends by the service alone, with no Kueue there.
+"""Jobs and their Workloads on a real kube-apiserver: the Workloads that the service makes of jobs are those that
+Kueue's own manager makes of them, to the byte; and a job runs and ends by the service alone, with no Kueue there.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd, `CONTROLPLANE_TEST_CRDS` a folder with the CRDs, and
 `CONTROLPLANE_TEST_KUEUE` Kueue's manager. No controller of Kubernetes runs there: a test plays the Job controller."""
@@ -299,7 +299,8 @@ def process(servers: Fleet, url: str, folder: Path) -> Iterator[subprocess.Popen
 def test_a_process_that_is_killed_at_any_moment_doubles_nothing(
     servers: Fleet, database_url: str, tmp_path: Path
 ) -> None:
-    """Each process is killed after it has decided more than the one before: some of it is written by then, some is not."""
+    """Each process is killed after it has decided more than the one before: some of it is written by then, some is
+    not."""
     prepare(servers)
     servers.kubectl("delete", "jobs", "--all")
     let_go(servers)
@@ -328,7 +329,10 @@ def test_a_process_that_is_killed_at_any_moment_doubles_nothing(
         made = [one for one in told if one["regarding"]["name"] == name and one["reason"] == "CreatedWorkload"]
         assert len(made) <= 1
     with psycopg.connect(database_url, autocommit=True) as connection:
-        query = "SELECT stream, count(DISTINCT data ->> 'uid') FROM audit.events WHERE type = 'JobWorkloadObserved' GROUP BY 1"
+        query = (
+            "SELECT stream, count(DISTINCT data ->> 'uid') FROM audit.events WHERE type = 'JobWorkloadObserved' "
+            "GROUP BY 1"
+        )
         assert dict(connection.execute(query).fetchall()) == {
             f"jobframework/job/jobs.batch/default/{name}": 1 for name in names
         }
@@ -345,7 +349,8 @@ def _settled(servers: Fleet, name: str) -> bool:
 
 
 def _preempted(servers: Fleet, at: str) -> None:
-    """The second is deactivated by its user while it runs: it stops, and gives its quota back once its pods are gone."""
+    """The second is deactivated by its user while it runs: it stops, and gives its quota back once its pods are
+    gone."""
     servers.job_status(MANAGEMENT, "second", {"startTime": at, "active": 2, "ready": 2})
     name = (workload_of(servers, "second") or {})["metadata"]["name"]
     servers.kubectl("patch", "workload", name, "--type=merge", "--patch", '{"spec": {"active": false}}')

@@ -1,9 +1,9 @@
-"""A LeaderWorkerSet between two real kube-apiservers with Kueue's and LWS's own CRDs: its replicas go to one cluster, with one
-copy, whose spec passes the schema with all that the API server fills in.
+"""A LeaderWorkerSet between two real kube-apiservers with Kueue's and LWS's own CRDs: its replicas go to one cluster,
+with one copy, whose spec passes the schema with all that the API server fills in.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs, that of
-LeaderWorkerSets among them (kubernetes-sigs/lws config/crd/bases). No controller runs there: the test plays both Kueues and
-LWS's own controllers."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with the CRDs, that
+of LeaderWorkerSets among them (kubernetes-sigs/lws config/crd/bases). No controller runs there: the test plays both
+Kueues and LWS's own controllers."""
 
 from __future__ import annotations
 

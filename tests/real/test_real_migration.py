@@ -1,5 +1,5 @@
-"""docs/howto/migrate-from-kueue.md: Kueue's own MultiKueue dispatches, Controlplane takes over with jobs running, and gives
-them back. On real kube-apiservers with Kueue's own managers; the chart is installed by Helm.
+"""docs/howto/migrate-from-kueue.md: Kueue's own MultiKueue dispatches, Controlplane takes over with jobs running, and
+gives them back. On real kube-apiservers with Kueue's own managers; the chart is installed by Helm.
 
 Runs where `KUBEBUILDER_ASSETS`, `CONTROLPLANE_TEST_CRDS` and `CONTROLPLANE_TEST_KUEUE` say where things are."""
 
@@ -64,8 +64,8 @@ def job(fleet: Fleet, name: str, cpu: int) -> None:
 
 
 def starts(fleet: Fleet, name: str) -> str:
-    """Wait until a Job's copy was started by the worker's Kueue, play that a pod of it runs, and wait until that is told
-    on the management cluster. Return the copy's UID."""
+    """Wait until a Job's copy was started by the worker's Kueue, play that a pod of it runs, and wait until that is
+    told on the management cluster. Return the copy's UID."""
 
     def copy() -> Json | None:
         found = fleet.get("job", name, context=WORKER)

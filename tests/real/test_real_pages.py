@@ -1,4 +1,5 @@
-"""Who the pages know and what he may see, asked of a real kube-apiserver: its tokens, its roles, and the rights of deploy/web.
+"""Who the pages know and what he may see, asked of a real kube-apiserver: its tokens, its roles, and the rights of
+deploy/web.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd."""
 

@@ -1,8 +1,8 @@
-"""Pods and groups of pods as jobs on a real kube-apiserver, with the shipped webhook, and with no Kueue there: they are gated, let
-run, deleted where they have to stop, and replaced; by processes of which each is killed at some moment.
+"""Pods and groups of pods as jobs on a real kube-apiserver, with the shipped webhook, and with no Kueue there: they are
+gated, let run, deleted where they have to stop, and replaced; by processes of which each is killed at some moment.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd, and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs. No kubelet
-and no controller of Kubernetes runs there: a test plays them."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd, and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs.
+No kubelet and no controller of Kubernetes runs there: a test plays them."""
 
 from __future__ import annotations
 
@@ -166,7 +166,8 @@ def test_a_pod_waits_runs_is_stopped_and_ends(
 def test_a_group_survives_the_end_of_each_process(
     servers: Fleet, hook: tuple[Path, int], database_url: str, tmp_path: Path
 ) -> None:
-    """Each process is killed after it has decided more than the one before: some of it is written by then, some is not."""
+    """Each process is killed after it has decided more than the one before: some of it is written by then, some is
+    not."""
     with process(servers, database_url, tmp_path, hook):
         create(servers, pod("a", group="g"), pod("b", group="g"), pod("c", group="g"))
     for count in (1, 3, 5):
@@ -214,7 +215,10 @@ def _let_run(servers: Fleet) -> list[str]:
 
 def _decided(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
-        query = "SELECT count(*) FROM audit.events WHERE stream LIKE 'jobframework/job/podgroups/%' AND type LIKE '%Decided'"
+        query = (
+            "SELECT count(*) FROM audit.events WHERE stream LIKE 'jobframework/job/podgroups/%' AND type LIKE "
+            "'%Decided'"
+        )
         (found,) = connection.execute(query).fetchone() or (0,)
     return int(found)
 

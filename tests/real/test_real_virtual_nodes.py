@@ -1,6 +1,7 @@
-"""Virtual Nodes between two real kube-apiservers: the Node and the bound pod as the source's API server has them, and kubectl's
-`logs` and `exec` on a source pod, which go from the source's API server to the service, and on to the target's API server and
-its kubelet. That kubelet is the test's own. The service has the rights of deploy/ and no others.
+"""Virtual Nodes between two real kube-apiservers: the Node and the bound pod as the source's API server has them, and
+kubectl's `logs` and `exec` on a source pod, which go from the source's API server to the service, and on to the
+target's API server and its kubelet. That kubelet is the test's own. The service has the rights of deploy/ and no
+others.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd."""
 

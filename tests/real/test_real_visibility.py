@@ -1,7 +1,8 @@
 """Kueue's visibility API, asked for by kubectl at a real kube-apiserver, which hands requests on to the service by the
 manifests that are shipped: with its own front proxy, its own ConfigMap about it, and its own RBAC.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's
+CRDs."""
 
 from __future__ import annotations
 

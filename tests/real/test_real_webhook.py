@@ -1,7 +1,8 @@
-"""The webhook of jobs, asked by a real kube-apiserver by the configuration that is shipped: what it stores of a Job, a Pod
-and a StatefulSet, and what is created while nobody answers.
+"""The webhook of jobs, asked by a real kube-apiserver by the configuration that is shipped: what it stores of a Job, a
+Pod and a StatefulSet, and what is created while nobody answers.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's
+CRDs."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ async def api(kubeconfig: Path) -> AsyncIterator[Transport]:
 
 @pytest.fixture
 async def hook(kubeconfig: Path, api: Transport, database_url: str, tmp_path: Path) -> AsyncIterator[Webhook]:
-    """The service on that API server, the shipped configuration there, and queues that lead to our check and elsewhere."""
+    """The service on that API server, the shipped configuration there, and queues that lead to our check and
+    elsewhere."""
     keep_tasks_apart()
     pki.make(tmp_path, "IP:127.0.0.1")
     certificate, key = str(tmp_path / "server.crt"), str(tmp_path / "server.key")

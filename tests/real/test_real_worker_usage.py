@@ -1,7 +1,8 @@
-"""What LocalQueues use on a worker counts as past usage of their namesakes on the management cluster, between two real kube-apiservers.
+"""What LocalQueues use on a worker counts as past usage of their namesakes on the management cluster, between two real
+kube-apiservers.
 
-Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs. No Kueue
-runs on the worker: the test writes the status of its LocalQueue."""
+Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd and `CONTROLPLANE_TEST_CRDS` a folder with Kueue's CRDs.
+No Kueue runs on the worker: the test writes the status of its LocalQueue."""
 
 from __future__ import annotations
 

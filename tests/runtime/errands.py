@@ -87,9 +87,9 @@ class Errand:
 
 class Errands:
     """The capability. Streams in `broken` cannot be decided about, those in `unrenderable` not be turned into requests,
-    those in `obsolete` have nothing to send, those in `events` are Kubernetes Events; `decided` keeps what was asked about
-    and when, `misused` the closed writes that somebody wanted to carry out nevertheless. What is decided rests on the
-    stream `beside` too, if one is named."""
+    those in `obsolete` have nothing to send, those in `events` are Kubernetes Events; `decided` keeps what was asked
+    about and when, `misused` the closed writes that somebody wanted to carry out nevertheless. What is decided rests on
+    the stream `beside` too, if one is named."""
 
     types: Sequence[type[Event]] = (Asked, Began, Shown, Refused, Unneeded, Listed)
 

@@ -1,5 +1,5 @@
-"""A service whose old events left the log: it starts from its snapshot, and without one from what is left, and knows what it
-knew. By the commands that an operator gives."""
+"""A service whose old events left the log: it starts from its snapshot, and without one from what is left, and knows
+what it knew. By the commands that an operator gives."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ async def test_what_is_archived_is_told_with_its_place(
         assert f"`controlplane log restore --from {tmp_path}` brings it back" in said
     assert place in refused(stage, capsys, "events", "--stream", stream)
     missing = stage.run(
-        "SELECT min(n) FROM generate_series(1, 300) n WHERE NOT EXISTS (SELECT FROM audit.events e WHERE e.position = n)"
+        "SELECT min(n) FROM generate_series(1, 300) n WHERE NOT EXISTS (SELECT FROM audit.events e WHERE e.position = "
+        "n)"
     )
     assert place in refused(stage, capsys, "inspect", str(missing[0][0]))
     ((next_at,),) = stage.run(

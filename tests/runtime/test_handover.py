@@ -1,4 +1,5 @@
-"""When a follower asks for the lead because the leader does not reach the management cluster, and when a leader lets it go."""
+"""When a follower asks for the lead because the leader does not reach the management cluster, and when a leader lets it
+go."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A process starts from the newest snapshot that is sound, and reads the rest; it keeps one now and then, and never holds
-the event loop for long."""
+"""A process starts from the newest snapshot that is sound, and reads the rest; it keeps one now and then, and never
+holds the event loop for long."""
 
 from __future__ import annotations
 

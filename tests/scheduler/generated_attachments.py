@@ -1,4 +1,5 @@
-"""Lines about what a node can mount and attach: `python -m tests.scheduler.generated_attachments SEED COUNT > lines.jsonl`.
+"""Lines about what a node can mount and attach:
+`python -m tests.scheduler.generated_attachments SEED COUNT > lines.jsonl`.
 
 Drawn for a comparison with kube-scheduler's own VolumeRestrictions and NodeVolumeLimits, as `generated` draws for the
 other plugins: disks that pods name themselves, claims with every way to a driver, CSINodes with small limits, and

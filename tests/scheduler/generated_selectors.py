@@ -1,4 +1,5 @@
-"""Draws CEL expressions that select devices: mostly such as people write, and some that fail when they are evaluated."""
+"""Draws CEL expressions that select devices: mostly such as people write, and some that fail when they are
+evaluated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A new pod is scheduled before what was seen of it is in the log, and all of it is committed together; whatever the log
-takes of it, the node is taken once.
+"""A new pod is scheduled before what was seen of it is in the log, and all of it is committed together; whatever the
+log takes of it, the node is taken once.
 """
 
 from __future__ import annotations

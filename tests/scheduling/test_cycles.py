@@ -1,5 +1,5 @@
-"""What a scheduler does about a log that does not answer, or does not take a proposal: it goes on, binds once, and gives nothing
-away twice."""
+"""What a scheduler does about a log that does not answer, or does not take a proposal: it goes on, binds once, and
+gives nothing away twice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.waiting import PATIENCE
 
 
 class Troubled:
-    """The log of a bench. It answers the first requests with errors; of those in `written` it takes what it was given all the
-    same."""
+    """The log of a bench. It answers the first requests with errors; of those in `written` it takes what it was given
+    all the same."""
 
     def __init__(self, bench: Bench, *errors: LogError, written: bool = False) -> None:
         self._bench, self._errors, self._written = bench, list(errors), written

@@ -54,8 +54,8 @@ async def test_pods_of_this_cluster_need_the_plain_role(database_url: str) -> No
         wanted = {key for key in asked(stage) if "candidates.controlplane.dev" not in key[1]}
         assert wanted - given(PLAIN) == set()
         writes = {key for key in given(PLAIN) if key[0] not in ("get", "list", "watch")}
-        # Nothing is given for nothing: Gang is in no default profile, and who may write a claim's status is asked whether
-        # he may bind it as well.
+        # Nothing is given for nothing: Gang is in no default profile, and who may write a claim's status is asked
+        # whether he may bind it as well.
         others = {
             ("patch", "podgroups.scheduling.volcano.sh", ""),
             ("patch", "resourceclaims.resource.k8s.io", "binding"),

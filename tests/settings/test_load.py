@@ -79,7 +79,8 @@ def _typed(tree: dict[str, object], key: str) -> str:
 def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
     file = write(
         tmp_path,
-        "multikueue:\n  orign: a\n  gcInterval: -1m\n  workerLostTimeout: 0\nhttp:\n  port: 99999\nmultikeue: {}\norigin: x\n",
+        "multikueue:\n  orign: a\n  gcInterval: -1m\n  workerLostTimeout: 0\nhttp:\n  port: 99999\nmultikeue: "
+        "{}\norigin: x\n",
     )
     assert problems(file, CONTROLPLANE_LOG_LEVEL="loud", CONTROLPLANE_HTTP_PROT="1") == [
         f'{file}:2: there is no setting "multikueue.orign": did you mean multikueue.origin?',
@@ -225,7 +226,8 @@ def test_controllers_are_known_and_complete() -> None:
 def test_candidates_are_bounded_and_do_not_contradict_each_other(tmp_path: Path) -> None:
     file = write(
         tmp_path,
-        "candidates:\n  maxWait: 30s\n  minCandidates: 0\n  namespaces: [Physics]\n  targets: [a, 'b:x']\n  placement: best\n",
+        "candidates:\n  maxWait: 30s\n  minCandidates: 0\n  namespaces: [Physics]\n  targets: [a, 'b:x']\n  "
+        "placement: best\n",
     )
     said = problems(file)
     assert [problem.split(" ")[1] for problem in said] == [

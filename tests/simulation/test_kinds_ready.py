@@ -1,4 +1,5 @@
-"""What simulated clusters show of a job whose pods are ready is what Kueue takes for ready, and of one that is suspended is not."""
+"""What simulated clusters show of a job whose pods are ready is what Kueue takes for ready, and of one that is
+suspended is not."""
 
 from __future__ import annotations
 

@@ -124,7 +124,10 @@ def test_rejected_deactivates(manager: Cluster) -> None:
     manager.settle()
     found = manager.workload(name)
     assert found["spec"]["active"] is False
-    text = 'The workload is deactivated due to AdmissionCheck in Rejected state: "multikueue" (No multikueue adapter found)'
+    text = (
+        'The workload is deactivated due to AdmissionCheck in Rejected state: "multikueue" (No multikueue adapter '
+        "found)"
+    )
     assert says(found, "Evicted") == ("True", "DeactivatedDueToAdmissionCheck", text)
     assert not is_true(found, "QuotaReserved")
     assert "admission" not in found["status"]

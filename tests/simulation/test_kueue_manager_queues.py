@@ -21,7 +21,10 @@ def test_quota_is_given_by_priority_then_age_and_the_rest_waits(manager: Cluster
         name for name in ("a", "b", "c", "urgent", "small") if is_true(manager.workload_of(name), "QuotaReserved")
     }
     assert reserved == {"a", "b"}, "they were there first and nothing is preempted by itself"
-    text = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default-flavor, 2 more needed"
+    text = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default-flavor, 2 "
+        "more needed"
+    )
     assert says(manager.workload_of("c"), "QuotaReserved") == ("False", "Pending", text)
     urgent = manager.workload_of("urgent")
     assert urgent["spec"]["priority"] == 100
@@ -58,8 +61,8 @@ def test_what_can_never_fit_is_told_so(manager: Cluster) -> None:
     manager.submit("a", cpu="3", pods=2)
     manager.settle()
     text = (
-        "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default-flavor, previously considered "
-        "podsets requests (0) + current podset request (6) > maximum capacity (4)"
+        "couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default-flavor, previously "
+        "considered podsets requests (0) + current podset request (6) > maximum capacity (4)"
     )
     assert says(manager.workload_of("a"), "QuotaReserved") == ("False", "Pending", text)
 

@@ -79,8 +79,8 @@ def test_the_next_flavor_is_taken_when_the_first_is_full() -> None:
     found = [given_to(arrive(cluster, name, cpu="2")) for name in ("a", "b", "c")]
     assert found == ["spot", "on-demand", "on-demand"]
     text = (
-        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor on-demand, 2 more needed, "
-        "insufficient unused quota for cpu in flavor spot, 2 more needed"
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor on-demand, 2 more "
+        "needed, insufficient unused quota for cpu in flavor spot, 2 more needed"
     )
     assert says(arrive(cluster, "d", cpu="2"), "QuotaReserved") == ("False", "Pending", text)
 

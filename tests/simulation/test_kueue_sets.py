@@ -1,5 +1,5 @@
-"""StatefulSets and LeaderWorkerSets under the simulated Kueue: Workloads for each, gates, copies that run as far as their
-Workloads let them.
+"""StatefulSets and LeaderWorkerSets under the simulated Kueue: Workloads for each, gates, copies that run as far as
+their Workloads let them.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ def test_a_deactivation_target_stops_the_job_and_frees_the_quota(worker: Cluster
 
 
 def test_a_condition_that_is_patched_in_takes_nothing_from_core_and_does_what_it_is_for() -> None:
-    """A merge patch of the whole list of conditions, at the version that was seen: as the copy is stopped from outside."""
+    """A merge patch of the whole list of conditions, at the version that was seen: as the copy is stopped from
+    outside."""
     worker = Cluster()
     worker.queues()
     worker.store.create(WORKLOADS, clone("wl", cpu="4"))

@@ -276,7 +276,8 @@ async def post() -> AsyncIterator[Posted]:
 
 
 async def test_the_server_answers_as_a_real_one(post: Posted) -> None:
-    """Built-in kinds take protobuf; custom ones say that they do not; what is not known is named, and nothing stored."""
+    """Built-in kinds take protobuf; custom ones say that they do not; what is not known is named, and nothing
+    stored."""
     status, made = await post(JOBS, bytes.fromhex(JOB))
     assert (status, made["kind"], made["metadata"]["name"]) == (201, "Job", "j")
     status, refused = await post(WORKLOADS, bytes.fromhex(JOB))

@@ -31,7 +31,8 @@ def keep(config: pytest.Config) -> None:
 
 
 def compile_program() -> None:
-    """Compile the program before the processes of a run start: each of them would compile all of it, at the same time."""
+    """Compile the program before the processes of a run start: each of them would compile all of it, at the same
+    time."""
     folder = Path(__file__).parents[2] / "controlplane"
     subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(folder)], check=False)
 

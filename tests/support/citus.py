@@ -1,7 +1,8 @@
 """The databases of a test run on a Citus cluster, in which the log is distributed.
 
-In: the URL of a coordinator, with a database whose nodes are those of the cluster. Out: a `Server` that makes databases on all
-nodes. To make one takes seconds, so one that a test is done with is emptied and given to the next, if its schema is as it was."""
+In: the URL of a coordinator, with a database whose nodes are those of the cluster. Out: a `Server` that makes databases
+on all nodes. To make one takes seconds, so one that a test is done with is emptied and given to the next, if its schema
+is as it was."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def deep_but(kept: Container[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def _marked(values: list[tuple[Any, bool]], ids: list[str]) -> list[Any]:
-    """Mark the values that are deep. A run that leaves them out does without: a fifth of what there would be to collect. (Where
-    all are deep they stay, since a test without values would be reported as skipped.)
+    """Mark the values that are deep. A run that leaves them out does without: a fifth of what there would be to
+    collect. (Where all are deep they stay, since a test without values would be reported as skipped.)
     """
     leave_out = _none and any(kept for _, kept in values)
     named = [(value, kept, ids[n] if ids else None) for n, (value, kept) in enumerate(values)]

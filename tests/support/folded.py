@@ -50,7 +50,8 @@ def folded(router: ControllerRouter, events: Sequence[Recorded]) -> ControllerRo
     return router
 
 
-# Given by whoever made it; made for a look at what is kept; or what the process is still to do, which is asked for besides.
+# Given by whoever made it; made for a look at what is kept; or what the process is still to do, which is asked for
+# besides.
 _BESIDE = frozenset(
     [
         "policy",

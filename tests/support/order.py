@@ -102,8 +102,8 @@ class Sharing(LoadScopeScheduling):
         return unit(nodeid)
 
     def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
-        """Let go of the units that have ended. All that a process was ever given is counted after each of its tests: that took
-        twenty seconds of a run.
+        """Let go of the units that have ended. All that a process was ever given is counted after each of its tests:
+        that took twenty seconds of a run.
         """
         for ended in [name for name, tests in workload.items() if all(tests.values())]:
             del workload[ended]

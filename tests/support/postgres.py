@@ -1,10 +1,10 @@
 """The PostgreSQL of the test run: found or started once, with one migrated template from which every test gets a copy.
 
 In: the environment. `CONTROLPLANE_TEST_PG` = url | docker | embedded | auto says which server; auto takes the first
-that there is: `CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. `CONTROLPLANE_TEST_CITUS_URL` comes before all: the
-URL of a coordinator, on which each database has the log distributed (`tests/support/citus.py`). Out: a `Server`, whose role may create
-databases. A run has one container, which its processes share with names of their own; each has an embedded server to
-itself."""
+that there is: `CONTROLPLANE_TEST_DATABASE_URL`, Docker, the embedded one. `CONTROLPLANE_TEST_CITUS_URL` comes before
+all: the URL of a coordinator, on which each database has the log distributed (`tests/support/citus.py`). Out: a
+`Server`, whose role may create databases. A run has one container, which its processes share with names of their own;
+each has an embedded server to itself."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Server:
             self._line.close()
 
     def _execute(self, statement: sql.Composed) -> None:
-        """Execute a statement on a connection that is kept: to make one takes the server as long as to copy a database."""
+        """Execute a statement on a connection that is kept: to make one takes the server as long as to copy a
+        database."""
         if self._line is None or self._line.closed:
             self._line = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
         self._line.execute(statement)

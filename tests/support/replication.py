@@ -1,8 +1,8 @@
 """PostgreSQL with streaming replication: a primary and its standbys, embedded servers of one test on 127.0.0.1.
 
 In: a folder, the names of the standbys, and which of them a commit waits for. Out: `Replication`, whose primary can be
-killed, whose standbys can be parted from it and promoted, and whose old primary can come back. It does what an operator such
-as Patroni does, when a test says so."""
+killed, whose standbys can be parted from it and promoted, and whose old primary can come back. It does what an operator
+such as Patroni does, when a test says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A table of rows as one test, where `pytest.mark.parametrize` would make a test of each: for tables of many brief rows.
+"""A table of rows as one test, where `pytest.mark.parametrize` would make a test of each: for tables of many brief
+rows.
 
 In: what `parametrize` takes. Out: one test that tries every row, and names those that fail. A row as a test of its own
 costs milliseconds in each process that collects it, in the one that runs it and in the one that is told; most rows take

@@ -52,7 +52,8 @@ def test_what_has_ended_is_let_go_of() -> None:
 
 
 def test_nothing_asks_for_a_group_that_nobody_makes() -> None:
-    """The mark would be in the name of a test as pytest had it before 9.2: a module says what it shares in `order.WHOLE`."""
+    """The mark would be in the name of a test as pytest had it before 9.2: a module says what it shares in
+    `order.WHOLE`."""
     asking = [path for path in Path(__file__).parents[1].rglob("*.py") if "mark.xdist" + "_group" in path.read_text()]
     assert asking == []
 

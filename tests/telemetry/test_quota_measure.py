@@ -1,4 +1,5 @@
-"""What the metrics say of quota under Kueue's names: a scene of admission, told event by event as the service folds it."""
+"""What the metrics say of quota under Kueue's names: a scene of admission, told event by event as the service folds
+it."""
 
 from __future__ import annotations
 
@@ -124,7 +125,8 @@ def test_a_slice_is_counted_whose_place_another_one_took() -> None:
 
 
 def test_a_slice_that_ends_without_quota_is_counted_for_its_queue() -> None:
-    """It is stopped before another one takes its place, so that its quota is gone by then; Kueue ends it while it has it."""
+    """It is stopped before another one takes its place, so that its quota is gone by then; Kueue ends it while it has
+    it."""
     scene = Scene()
     scene.queue("q", "5")
     scene.workload("old", "q", "9")

@@ -1,4 +1,5 @@
-"""A front proxy for tests: authorities, client certificates, and requests that are sent as an API server sends them on."""
+"""A front proxy for tests: authorities, client certificates, and requests that are sent as an API server sends them
+on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An aggregated API server over real TLS: nothing is answered without the front proxy's certificate, and nothing to who may
-not have it."""
+"""An aggregated API server over real TLS: nothing is answered without the front proxy's certificate, and nothing to who
+may not have it."""
 
 from __future__ import annotations
 

@@ -140,7 +140,8 @@ async def test_who_may_do_everything_is_not_asked_about() -> None:
     assert not cluster.reviews
 
 
-# --- the front proxy ---------------------------------------------------------------------------------------------------
+# --- the front proxy
+# ---------------------------------------------------------------------------------------------------
 
 DATA = {**HEADERS, "requestheader-client-ca-file": "PEM", "requestheader-allowed-names": '["front", "other"]'}
 
@@ -248,7 +249,8 @@ async def test_it_is_served_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
             assert (await client.ask(path, user="joe")).status == 403
 
 
-# --- what it says of itself --------------------------------------------------------------------------------------------
+# --- what it says of itself
+# --------------------------------------------------------------------------------------------
 
 
 def test_discovery_is_kueues() -> None:

@@ -20,7 +20,8 @@ from controlplane.whatif.quota_objects import given_object
 QUOTAS = {"management": 12, "w1": 12, "w2": 12, "w3": 12}
 """Workers on which everything fits that has quota."""
 KEPT_APART, OF_A_COHORT = 3, 4
-"""Shapes: two queues of 3 CPUs of which one lends nothing; and queues of 1 and 2 CPUs that share another one, and preempt."""
+"""Shapes: two queues of 3 CPUs of which one lends nothing; and queues of 1 and 2 CPUs that share another one, and
+preempt."""
 
 
 def fleet(*steps: Step, shape: int = KEPT_APART) -> Plan:
@@ -30,8 +31,8 @@ def fleet(*steps: Step, shape: int = KEPT_APART) -> Plan:
 
 
 def random_fleet(seed: int) -> Plan:
-    """Draw a fleet without trouble, with queues of any shape, of which some are stopped, and jobs of which some become more
-    urgent."""
+    """Draw a fleet without trouble, with queues of any shape, of which some are stopped, and jobs of which some become
+    more urgent."""
     plan, source = plan_of(seed, edition=7, trouble=0), random.Random(f"what-if {seed}")
     names = [step.where for step in plan.steps]
     more = []

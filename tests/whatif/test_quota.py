@@ -1,4 +1,5 @@
-"""Where the log knows the queues, quota is decided by the engine: what a change of them changes, and what it does not."""
+"""Where the log knows the queues, quota is decided by the engine: what a change of them changes, and what it does
+not."""
 
 from __future__ import annotations
 
@@ -96,9 +97,9 @@ def recorded(log: Past) -> list[tuple[str, str]]:
 
 @pytest.mark.generated
 def test_random_fleets_are_decided_as_they_were() -> None:
-    """At least 99 of 100 decisions about quota are those of the log, in its order, over all fleets; the others are printed.
-    Of what ends within some milliseconds either may be first, and while it is written why a Workload waits, which takes
-    some more, others may get the quota that it would get. What follows from such a choice differs too."""
+    """At least 99 of 100 decisions about quota are those of the log, in its order, over all fleets; the others are
+    printed. Of what ends within some milliseconds either may be first, and while it is written why a Workload waits,
+    which takes some more, others may get the quota that it would get. What follows from such a choice differs too."""
     either = same = 0
     for seed in range(1, examples(1, 30) + 1):
         log = Past(played(random_fleet(seed)))

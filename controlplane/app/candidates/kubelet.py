@@ -1,8 +1,9 @@
-"""Answers for the kubelets of virtual Nodes, with what this process has folded and the clusters that it is connected to.
+"""Answers for the kubelets of virtual Nodes, with what this process has folded and the clusters that it is connected
+to.
 
-In: the service, the way to the source's API server. Out: who may ask (by certificate or TokenReview, and SubjectAccessReview of
-`nodes/proxy`), which pods there are, and connections to where they run. The process that leads answers: virtual Nodes give its
-address, and nobody else is connected to the targets."""
+In: the service, the way to the source's API server. Out: who may ask (by certificate or TokenReview, and
+SubjectAccessReview of `nodes/proxy`), which pods there are, and connections to where they run. The process that leads
+answers: virtual Nodes give its address, and nobody else is connected to the targets."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Renews the Leases of virtual Nodes, as kubelets do: by them the source's node controller sees that somebody answers for the
-Nodes.
+"""Renews the Leases of virtual Nodes, as kubelets do: by them the source's node controller sees that somebody answers
+for the Nodes.
 
-In: the Nodes that there are, and the verbs of the source. Out: a Lease for each in `kube-node-lease`, renewed while this process
-leads, whether the target is reached or not: that it is not is said by the Node's own condition. A renewal is no decision, and is
-in no log. The times are those of kubelets (kubernetes 1.36, pkg/kubelet: 40 seconds, renewed at a quarter of it)."""
+In: the Nodes that there are, and the verbs of the source. Out: a Lease for each in `kube-node-lease`, renewed while
+this process leads, whether the target is reached or not: that it is not is said by the Node's own condition. A renewal
+is no decision, and is in no log. The times are those of kubelets (kubernetes 1.36, pkg/kubelet: 40 seconds, renewed at
+a quarter of it)."""
 
 from __future__ import annotations
 

@@ -54,9 +54,10 @@ candidates.add_command(described)
 def invite(options: Options, /, namespace: str, only_print: bool, duration: str, **given: Any) -> None:
     """Let pods of a namespace of one cluster run in another cluster.
 
-    Makes the account, its rights and the CandidateSource in the target, and the kubeconfig Secret, the MultiKueueCluster and the
-    CandidateTarget in the source. Run it again before the token ends: it is renewed. A namespace that the source does not have is
-    refused, and nothing is made. The code is 1 if something was in the way."""
+    Makes the account, its rights and the CandidateSource in the target, and the kubeconfig Secret, the
+    MultiKueueCluster and the CandidateTarget in the source. Run it again before the token ends: it is renewed. A
+    namespace that the source does not have is refused, and nothing is made. The code is 1 if something was in the
+    way."""
     import asyncio
 
     from controlplane.controllers.candidates.invitation import Invitation

@@ -1,6 +1,7 @@
 """`controlplane candidates describe [NAMESPACE/]NAME…`: everything about a pod that is placed on other clusters.
 
-In: names of source pods. Out: its place, permit and targets, and what happened, in the form of `controlplane describe`."""
+In: names of source pods. Out: its place, permit and targets, and what happened, in the form of
+`controlplane describe`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from controlplane.cli.options import table as table_options
 @history.log_option
 @click.pass_obj
 def described(options: Options, names: tuple[str, ...], show_events: bool) -> None:
-    """Show a pod that is placed on other clusters: where it is, what each target said, what it waits for, and what happened.
+    """Show a pod that is placed on other clusters: where it is, what each target said, what it waits for, and what
+    happened.
 
     \b
     With -o json or yaml, one object (a list if several are named):

@@ -39,8 +39,8 @@ class ServiceStopped(Event):
 
 
 class LeadRequested(Event):
-    """A process that follows asks for the lead: the management cluster answers it, and does not answer the one that leads.
-    `epoch` is that of the leader, who lets the log go if that is so for a while."""
+    """A process that follows asks for the lead: the management cluster answers it, and does not answer the one that
+    leads. `epoch` is that of the leader, who lets the log go if that is so for a while."""
 
     epoch: int
     holder: str
@@ -51,10 +51,10 @@ class PolicyInForce(Event):
     were in force.
 
     The names are those of the settings; `kinds` are the kinds of jobs that are dispatched, none where nothing is;
-    `cluster_profiles` whether ClusterProfiles are followed, and `access_providers` the names of the commands that log in to
-    their clusters. `own_only`: of the management cluster only the Workloads of our own queues are recorded. `quota` is the
-    section of that name, as a settings file has it, where this service decides on quota: empty where Kueue does, and in
-    logs of versions that did not say it.
+    `cluster_profiles` whether ClusterProfiles are followed, and `access_providers` the names of the commands that log
+    in to their clusters. `own_only`: of the management cluster only the Workloads of our own queues are recorded.
+    `quota` is the section of that name, as a settings file has it, where this service decides on quota: empty where
+    Kueue does, and in logs of versions that did not say it.
     """
 
     controllers: list[str] = []

@@ -18,8 +18,8 @@ Place = tuple[str, str, str]
 
 
 class ObjectPlaces:
-    """See the module. `seen` and `gone` give the kind (`Kind.name`) of each type of observation, "" where its event names it as
-    `kind`; all have `namespace`, `name`, `uid`.
+    """See the module. `seen` and `gone` give the kind (`Kind.name`) of each type of observation, "" where its event
+    names it as `kind`; all have `namespace`, `name`, `uid`.
     """
 
     GIVEN = ("_seen", "_gone")
@@ -51,8 +51,9 @@ class ObjectPlaces:
 
 
 class Deduplicator:
-    """What was offered to the log last of each object by this process. It is not from the log: a process that starts records
-    everything once. Nor is it known to be in the log: what was offered may be taken back before it is, and shown again.
+    """What was offered to the log last of each object by this process. It is not from the log: a process that starts
+    records everything once. Nor is it known to be in the log: what was offered may be taken back before it is, and
+    shown again.
     """
 
     GIVEN = ("_last",)
@@ -64,8 +65,8 @@ class Deduplicator:
         """Whether an observation is the one before of the same object, its resourceVersion aside; it is remembered if
         it is not.
 
-        The very version that was offered is news again: the log knows whether it has it. So is what a list shows: the watch
-        before it may have ended before the log had the last."""
+        The very version that was offered is news again: the log knows whether it has it. So is what a list shows: the
+        watch before it may have ended before the log had the last."""
         plain, version = msgspec.structs.replace(event, resource_version=""), event.resource_version
         before = self._last.get(source)
         if before is not None and before[0] == plain and not listed and before[1] != version:

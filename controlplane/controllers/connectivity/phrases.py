@@ -50,8 +50,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
             "{e.holder} asks for the lead (epoch {e.epoch}): it reaches the management cluster, and the leader does not"
         ),
         connectivity.PolicyInForce: lambda e: (
-            f"decisions rest on {e.execution_policy}, a grace of {show(timedelta(seconds=e.worker_lost_timeout_seconds))},"
-            f" and {', '.join(e.kinds) or 'no kinds'}{_also(e)}"
+            f"decisions rest on {e.execution_policy}, a grace of "
+            f"{show(timedelta(seconds=e.worker_lost_timeout_seconds))}, and "
+            f"{', '.join(e.kinds) or 'no kinds'}{_also(e)}"
         ),
         connectivity.ClusterConnected: lambda e: f"is connected{f' ({e.server_version})' if e.server_version else ''}",
         connectivity.ClusterConnectFailed: _failed,

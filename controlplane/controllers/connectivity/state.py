@@ -24,11 +24,11 @@ Phase = Literal["Unknown", "Connected", "Suspect", "Lost", "Failed", "Removed", 
 class Connection(Value):
     """What is known of the connection to one cluster.
 
-    `Unknown`: nothing tried since the service started. `Suspect`: connected, but a heartbeat is overdue. `Lost`: it
-    was connected before. `Failed`: it never was. `Standby`: it answers, and is used under the name `behind`, which stays
+    `Unknown`: nothing tried since the service started. `Suspect`: connected, but a heartbeat is overdue. `Lost`: it was
+    connected before. `Failed`: it never was. `Standby`: it answers, and is used under the name `behind`, which stays
     set until the cluster is used under this one. `since` is when the phase began; `lost_since` when it was lost, None
-    while connected. `restores` counts restores of the cluster's store, removals, and other clusters that came in its place.
-    `forgotten`: an operator ended the grace. `rebound`: an operator lets another cluster take this one's place.
+    while connected. `restores` counts restores of the cluster's store, removals, and other clusters that came in its
+    place. `forgotten`: an operator ended the grace. `rebound`: an operator lets another cluster take this one's place.
     `untried_since`: when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts
     with `lost_since`; `out_since`: when a kind went out of view on a cluster that is connected; `unlisted_since`: when
     those did that are not listed yet on this connection. They stand still while nobody of ours looks."""

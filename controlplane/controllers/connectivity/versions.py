@@ -78,7 +78,8 @@ class ResourceVersionTracker:
         return uid in self._gone.get(cluster, ())
 
     def shown_by(self) -> set[str]:
-        """Return the streams that the highest resourceVersions are known by: without their events these would be lower."""
+        """Return the streams that the highest resourceVersions are known by: without their events these would be
+        lower."""
         return {stream for shown in self._shown_by.values() for stream in shown.values()}
 
     def fold(self, recorded: Recorded) -> None:

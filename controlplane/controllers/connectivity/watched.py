@@ -45,8 +45,9 @@ class Watched:
             self.since = resumed(self.since, recorded)
 
     def until(self, head: LogHead) -> datetime | None:
-        """Return until when somebody looked, to whoever takes the log over with this head; one that resigned sent its last
-        heartbeat as an event. A lead that was taken, which is a heartbeat too, and never said in the log has looked at nothing.
+        """Return until when somebody looked, to whoever takes the log over with this head; one that resigned sent its
+        last heartbeat as an event. A lead that was taken, which is a heartbeat too, and never said in the log has
+        looked at nothing.
         """
         led = head.heartbeat if self._epoch == head.epoch - 1 else None
         return led or self._heard

@@ -1,8 +1,8 @@
 """Says which event a decision about a PipelineRun or Tekton's ConfigMaps rests on: of all that had to be so, what came
 last.
 
-In: a decision, and positions (`controlplane.controllers.coscheduling.facets`). Out: a position in the log, for `caused_by`.
-Pure: one table, and a rule for which streams may cause what."""
+In: a decision, and positions (`controlplane.controllers.coscheduling.facets`). Out: a position in the log, for
+`caused_by`. Pure: one table, and a rule for which streams may cause what."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def cause(decision: events.CoschedulingDecision, state: RunState, positions: Fac
 
 
 def words_of(decision: events.CoschedulingDecision, state: RunState) -> Words:
-    """Return what the words in the table stand for. `left` is what is there of a run that is over before it began
-    here, `failed` the claims that an API server refused, where that is why a run is refused, `claims` those that are there,
-    `wanted` the placeholders that it is to have, or those of them that are nobody's, where that may be why it is refused,
-    `placed` the pod of the placeholder.
+    """Return what the words in the table stand for. `left` is what is there of a run that is over before it began here,
+    `failed` the claims that an API server refused, where that is why a run is refused, `claims` those that are there,
+    `wanted` the placeholders that it is to have, or those of them that are nobody's, where that may be why it is
+    refused, `placed` the pod of the placeholder.
     """
     uid = str(getattr(decision, "attempt_uid", "") or getattr(decision, "uid", ""))
     attempt = state.attempts.get(uid) or RunAttempt(uid=uid)

@@ -161,7 +161,10 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
         return True
     for target, trouble in _claim_trouble(pass_, run).items():
         if _is_final(trouble.code, trouble.message):
-            message = f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {events.named_in(target)}: {trouble.message}"
+            message = (
+                f"Failed to create PVC for PipelineRun {run.namespace}/{run.name}: {events.named_in(target)}: "
+                f"{trouble.message}"
+            )
             _say_refused(pass_, attempt, run, CLAIM_FAILED, message, CoschedulingReason.BAD_INPUT)
             pass_.wake_at(trouble.until)
             return pass_.now < trouble.until
@@ -169,7 +172,8 @@ def _refuse(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved, mode: M
 
 
 def _taken(pass_: RunPass, attempt: RunAttempt, run: WorkerRunObserved) -> bool:
-    """Say once on the run that a placeholder of its name is nobody's; return whether one is: it is neither used nor deleted."""
+    """Say once on the run that a placeholder of its name is nobody's; return whether one is: it is neither used nor
+    deleted."""
     left = pass_.state.attempts.get("")
     names = wanted_placeholders(attempt) if left is not None else []
     found = next((one for name in names if left is not None and (one := left.placeholder(name)) is not None), None)
@@ -191,8 +195,8 @@ def wanted_placeholders(attempt: RunAttempt) -> list[str]:
 
 
 def _claim_trouble(pass_: RunPass, run: WorkerRunObserved) -> dict[str, WriteFailure]:
-    """Return what was said against creating claims for a run, by target; not what was said against those of an earlier one of its
-    name.
+    """Return what was said against creating claims for a run, by target; not what was said against those of an earlier
+    one of its name.
     """
     made = [claim_name(one.base, one.name, run.uid) for one in run.workspaces if one.template]
     targets = [events.target_of(pass_.around.cluster, "PersistentVolumeClaim", name) for name in made]

@@ -1,7 +1,7 @@
 """Keeps since when in the log a run, what was made for it, and what it waits for are as they are.
 
-In: states of a run before and after an event. Out: positions (`controlplane.runtime.facets`). The names are the UID of an
-attempt, `placeholder/NAME`, `claim/NAME`, `pod/UID` for a placeholder's pod, `tasks/NAME` for the pods that follow a
+In: states of a run before and after an event. Out: positions (`controlplane.runtime.facets`). The names are the UID of
+an attempt, `placeholder/NAME`, `claim/NAME`, `pod/UID` for a placeholder's pod, `tasks/NAME` for the pods that follow a
 placeholder, `waits/NAME` for a pod that waits for a node, and the target of a write."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Answers the admission hook by what has been folded: TaskRuns, CustomRuns and Pods that belong to a PipelineRun, in the mode
-that the run is pinned to (`controlplane.controllers.coscheduling.admission`).
+"""Answers the admission hook by what has been folded: TaskRuns, CustomRuns and Pods that belong to a PipelineRun, in
+the mode that the run is pinned to (`controlplane.controllers.coscheduling.admission`).
 
-In: settings, and how to find the controller. Out: a `ReviewHook`. Tekton makes a run's first TaskRuns within milliseconds,
-often before the run has come through the log: it is waited for a moment."""
+In: settings, and how to find the controller. Out: a `ReviewHook`. Tekton makes a run's first TaskRuns within
+milliseconds, often before the run has come through the log: it is waited for a moment."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ class PlaceholderReady(CoschedulingObservation):
 
 
 class PlaceholderUnready(CoschedulingObservation):
-    """A placeholder's pod is there and not ready: it waits for a node, starts, or ends. `complaint`: what the scheduler says if it
-    has no node.
+    """A placeholder's pod is there and not ready: it waits for a node, starts, or ends. `complaint`: what the scheduler
+    says if it has no node.
     """
 
     owner: str

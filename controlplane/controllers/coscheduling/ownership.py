@@ -56,8 +56,8 @@ class Whose:
 
 
 def left(change: ObjectChange, now: datetime, end: End, *, live: bool) -> NewEvent | None:
-    """Return the event of an object that does not say itself whose it is: it is gone, or it is a claim that somebody has taken
-    from its run; None for anything else, and where nothing is left of the run (`live`).
+    """Return the event of an object that does not say itself whose it is: it is gone, or it is a claim that somebody
+    has taken from its run; None for anything else, and where nothing is left of the run (`live`).
     """
     metadata = meta(change.object)
     last: dict[str, Any] = {field: str(metadata.get(field) or "") for field in ("namespace", "name", "uid")}

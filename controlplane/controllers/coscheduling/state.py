@@ -119,8 +119,8 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more can come of it: no run, nothing made for one, no open write, and no task that was seen before its
-        run.
+        """Whether nothing more can come of it: no run, nothing made for one, no open write, and no task that was seen
+        before its run.
         """
         claimed = any(one.owners or one.placeholder for one in self.claims.values())
         quiet = not self.effects and not self.pods and not self.task_pods and not claimed
@@ -133,8 +133,9 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
         return live[-1] if live else None
 
     def claims_of(self, attempt: RunAttempt) -> list[observations.ClaimObserved]:
-        """Return the claims that were made of an attempt's templates, by their names, which its UID is in: those that it owns, and
-        those that nobody does. Another claim that names the run as its owner is somebody's who wants it to go with the run.
+        """Return the claims that were made of an attempt's templates, by their names, which its UID is in: those that
+        it owns, and those that nobody does. Another claim that names the run as its owner is somebody's who wants it to
+        go with the run.
         """
         names = _claim_names(attempt)
         claims = [one for one in self.claims.values() if one.name in names]
@@ -142,8 +143,8 @@ class RunState(OpenWrites[CoschedulingWrite, WriteFailure], StreamFold):
 
 
 def _claim_names(attempt: RunAttempt) -> dict[str, bool]:
-    """Return the names that claims of an attempt's templates may have, each with whether one may have no owner: those that
-    Tekton's StatefulSets make have none.
+    """Return the names that claims of an attempt's templates may have, each with whether one may have no owner: those
+    that Tekton's StatefulSets make have none.
     """
     run = attempt.run
     if run is None:
@@ -247,8 +248,8 @@ def _fold_write(state: RunState, decision: CoschedulingWrite, recorded: Recorded
 def _unsaid(
     state: RunState, target: str, seen: observations.WorkerRunObserved | observations.WorkerRunGone | None = None
 ) -> RunState:
-    """Return the state in which what was to be said on a run is to be said again: the write that says it ends here, and the run
-    does not show it.
+    """Return the state in which what was to be said on a run is to be said again: the write that says it ends here, and
+    the run does not show it.
     """
     effect = state.effects.get(target)
     if effect is None or not isinstance(decision := effect.decision, RunRefused | UnfitTaskTold):
@@ -267,8 +268,8 @@ def said_on(run: observations.WorkerRunObserved) -> dict[str, Any] | None:
 
 
 def _wiped(attempt: RunAttempt, seen: observations.WorkerRunObserved, at: datetime) -> RunAttempt:
-    """Return the attempt, on which something is to be said again if a run shows no longer what was said on it: Tekton writes the
-    whole status, by what it had read before.
+    """Return the attempt, on which something is to be said again if a run shows no longer what was said on it: Tekton
+    writes the whole status, by what it had read before.
     """
     told = said_on(attempt.run) if attempt.run is not None else None
     if told is None or said_on(seen) is not None or told.get("message") not in (attempt.refused, attempt.unfit):

@@ -1,11 +1,12 @@
 """Answers the admission hook of jobs where this control plane decides on quota: a job that names a queue is created
-suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate, and with
-what marks it as looked after; the templates of a kind whose pods wait say so.
+suspended, so that it runs for no moment before its Workload is admitted. A pod is created with Kueue's scheduling gate,
+and with what marks it as looked after; the templates of a kind whose pods wait say so.
 
-In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out: the job as
-it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`, `ApplyDefaultForSuspend`
-(kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go, pkg/controller/jobs/pod/pod_webhook.go, ff69552e).
-Without the hook such a job is suspended at first sight; a pod that has neither gate nor mark is left alone."""
+In: an AdmissionReview, which jobs belong to another with a queue, and what a namespace has by the name `default`. Out:
+the job as it is to be created. Source: `ApplyDefaultLocalQueue`, `ApplyDefaultWorkloadPriorityClass`,
+`ApplyDefaultForSuspend` (kubernetes-sigs/kueue pkg/controller/jobframework/defaults.go, utils.go,
+pkg/controller/jobs/pod/pod_webhook.go, ff69552e). Without the hook such a job is suspended at first sight; a pod that
+has neither gate nor mark is left alone."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ Belongs = Callable[[str, events.QueuedOwner], bool]
 
 
 class Defaults(Value):
-    """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`, `priority_class` whether there
-    is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind that Workloads are made of. `selected` tells
-    whether jobs of a namespace are looked after, `managed` whether those are that name no queue. `of_set` has the labels of pods of a
-    set whose template does not name its queue."""
+    """What jobs get that do not say it: `queue` tells whether a namespace has the LocalQueue `default`,
+    `priority_class` whether there is a WorkloadPriorityClass of this name, `looked_after` whether an owner is of a kind
+    that Workloads are made of. `selected` tells whether jobs of a namespace are looked after, `managed` whether those
+    are that name no queue. `of_set` has the labels of pods of a set whose template does not name its queue."""
 
     queue: Callable[[str], bool] = lambda namespace: False
     priority_class: Callable[[], bool] = lambda: False
@@ -99,8 +100,9 @@ def _submitted(obj: Json, namespace: str, adapter: JobKind, belongs: Belongs, de
 def _waiting(
     pod: Json, namespace: str, adapter: JobKind, adapters: Mapping[Kind, JobKind], defaults: Defaults
 ) -> Json | None:
-    """Return a pod that is made for another kind, gated, in the queue of that; None if that kind is not looked after. The template of
-    a StatefulSet that Kueue's webhook has seen names no queue: Kueue gives it to the pods when they are there."""
+    """Return a pod that is made for another kind, gated, in the queue of that; None if that kind is not looked after.
+    The template of a StatefulSet that Kueue's webhook has seen names no queue: Kueue gives it to the pods when they are
+    there."""
     parents = {one.integration for one in adapters.values() if one.suspends_pods}
     if not isinstance(adapter, Pod) or adapter.parent(pod) not in parents:
         return None

@@ -21,10 +21,10 @@ NESTED_AT_MOST = 10
 
 class JobFrameworkPolicy(Value):
     """The settings. `adapters`: the kinds that are reconciled. `pods_ready`: the condition PodsReady is written.
-    `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never. `label_keys`: labels of a job
-    that its Workload gets too, and `annotation_keys` the annotations. `parents`: the kinds whose pods wait in their place.
-    `namespaces`: the label selector of those whose jobs are looked after, "" for all; `manages_all`: jobs that name no queue wait
-    too, but for those in `never`."""
+    `after_deactivated`: how long after its Workload was deactivated a job is deleted; None for never. `label_keys`:
+    labels of a job that its Workload gets too, and `annotation_keys` the annotations. `parents`: the kinds whose pods
+    wait in their place. `namespaces`: the label selector of those whose jobs are looked after, "" for all;
+    `manages_all`: jobs that name no queue wait too, but for those in `never`."""
 
     adapters: Mapping[Kind, JobKind] = {}
     parents: Mapping[Kind, JobKind] = {}
@@ -117,8 +117,8 @@ def _priority(kind: Kind, found: events.JobPriorityClassObserved) -> WorkloadPri
 
 
 class Ancestor(Value):
-    """The topmost job with a queue that a job belongs to. `known`: its owner was seen, or needs no queue; `admitted`: its
-    Workload that is not finished is; `position`: of what was seen of it last."""
+    """The topmost job with a queue that a job belongs to. `known`: its owner was seen, or needs no queue; `admitted`:
+    its Workload that is not finished is; `position`: of what was seen of it last."""
 
     known: bool = True
     found: bool = False

@@ -99,7 +99,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return change.observed(stream, event, now, bodies)
 
     def _placed_pod(self, change: ObjectChange, now: datetime) -> NewEvent | None:
-        """Return the event of a pod that a topology places. What cannot be read of one is no pod of a job: it stays gated."""
+        """Return the event of a pod that a topology places. What cannot be read of one is no pod of a job: it stays
+        gated."""
         try:
             found = self.index.topologies.seen(change) if change.cluster == MANAGEMENT else None
         except UNFIT:
@@ -107,8 +108,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return change.observed(*found, now) if found is not None else None
 
     def _is_known(self, stream: str, event: Any) -> bool:
-        """Whether anything was recorded of an object that is gone, or is on its way to the log: of most jobs without a queue
-        nothing is.
+        """Whether anything was recorded of an object that is gone, or is on its way to the log: of most jobs without a
+        queue nothing is.
         """
         if not isinstance(event, (events.QueuedJobGone, pod_events.QueuedPodGone, set_events.QueuedSetGone)):
             return True
@@ -134,8 +135,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return stream.startswith((_JOBS, _PODS)) and not self.index.holds(stream)
 
     def leaves_nothing(self, stream: str) -> bool:
-        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
-        one of `needed_streams` either; but for the UIDs of what went last, which are hints.
+        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if
+        it is not one of `needed_streams` either; but for the UIDs of what went last, which are hints.
         """
         return not self.index.holds(stream)
 
@@ -238,7 +239,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
         return announcement(self._place(write, decision), uid, decision, f"{write.position:x}", by, now)
 
     def _place(self, write: OpenWrite, decision: events.JobWrite) -> ObjectRef:
-        """Return where the job of a write is, or the pod that the write is to. What is told of a group is told of its first."""
+        """Return where the job of a write is, or the pod that the write is to. What is told of a group is told of its
+        first."""
         word, namespace, name = write.stream.removeprefix(_JOBS).split("/", 2)
         if isinstance(decision, pod_events.PodWrite):
             return ObjectRef(PODS, namespace, decision.name)
@@ -252,7 +254,8 @@ class JobFrameworkController(WritingController[events.JobWrite]):
 
 
 def _is_quiet(event: Event) -> bool:
-    """Whether what was seen need not be recorded if it says what was said before: no write holds for one version of it."""
+    """Whether what was seen need not be recorded if it says what was said before: no write holds for one version of
+    it."""
     if isinstance(event, pod_events.QueuedPodObserved):
         return not event.gated and pods.FINALIZER not in event.finalizers
     return isinstance(event, events.QueuedJobObserved) and not event.suspended

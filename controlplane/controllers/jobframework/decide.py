@@ -1,7 +1,7 @@
 """Decides what to do about one job now: level-triggered, from what is seen, one write at a time.
 
-In: the state of a job with its Workloads, what is around it, the time. Out: decisions, and when to look again. Pure. The
-steps are those of Kueue's reconciler, in its order (`ReconcileGenericJob` in kubernetes-sigs/kueue
+In: the state of a job with its Workloads, what is around it, the time. Out: decisions, and when to look again. Pure.
+The steps are those of Kueue's reconciler, in its order (`ReconcileGenericJob` in kubernetes-sigs/kueue
 pkg/controller/jobframework/reconciler.go, ff69552e); which Workload counts is told in `matching`."""
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def decide(
 
 
 def _is_selected(context: JobContext, job: events.QueuedJobObserved | None, place: sets.SetPlace | None) -> bool:
-    """Whether the namespace of a job, or of the set that it is a group of, is looked after; what is gone is let go anyhow."""
+    """Whether the namespace of a job, or of the set that it is a group of, is looked after; what is gone is let go
+    anyhow."""
     if job is not None:
         return context.selected(job.namespace)
     return place is None or context.selected(place.owner.namespace)
@@ -89,8 +90,8 @@ def _owner_awaited(step: JobPass) -> bool:
 
 
 def _orphaned(step: JobPass) -> None:
-    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go. A pod is let go as well.
-    One that is there and cannot be read is not gone."""
+    """The job is gone, or going: its Workloads are finished, so that their quota is free, and let go. A pod is let go
+    as well. One that is there and cannot be read is not gone."""
     pod_writes.release(step, pods.members(step.state.pods), JobReason.POD_DELETED)
     for workload in step.workloads():
         if step.context.unread.has_owner_of(workload):
@@ -162,8 +163,9 @@ def _ensured(step: JobPass, job: events.QueuedJobObserved) -> matching.Found:
 
 
 def _without_workload(step: JobPass, job: events.QueuedJobObserved) -> None:
-    """Make the Workload, once nothing of the job runs. Of one that runs on workers nobody tells that any more, since whoever copies its
-    status does so for its Workload: the next one is dispatched once no copy of it may run, as after an eviction."""
+    """Make the Workload, once nothing of the job runs. Of one that runs on workers nobody tells that any more, since
+    whoever copies its status does so for its Workload: the next one is dispatched once no copy of it may run, as after
+    an eviction."""
     if job.prebuilt:
         stop(step, job, None, JobReason.NO_MATCHING_WORKLOAD, "missing workload")
         return

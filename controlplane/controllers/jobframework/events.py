@@ -242,11 +242,12 @@ class WorkloadOfJobWrite(JobWrite):
 
 
 class JobWorkloadCreationDecided(WorkloadOfJobWrite):
-    """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set. That of a
-    group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they agree; any other
-    one gets the job's labels and annotations that `label_keys` and `annotation_keys` name. `annotations`: the
-    body of the pod of a group that has each. `runtime` names the body of what its pods rest on. A `slice` of an elastic job gets
-    the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`; without `of` the job's own."""
+    """Create a job's Workload, of what the body has. `priority_class` is named in it, `pods`: how many of each pod set.
+    That of a group of pods has the `roles` as its pod sets, the `members` as its owners, and the `labels` on which they
+    agree; any other one gets the job's labels and annotations that `label_keys` and `annotation_keys` name.
+    `annotations`: the body of the pod of a group that has each. `runtime` names the body of what its pods rest on. A
+    `slice` of an elastic job gets the pod sets of the slice before, whose spec `of` names, in the numbers of `pods`;
+    without `of` the job's own."""
 
     job_uid: str
     body: str
@@ -266,9 +267,9 @@ class JobWorkloadCreationDecided(WorkloadOfJobWrite):
 
 
 class JobWorkloadUpdateDecided(WorkloadOfJobWrite):
-    """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`, `owner`,
-    `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has already, or those that it
-    is to have, where these are what is named."""
+    """Change a Workload: its whole spec, by the body or the roles, or only what is named (`queue`, `priority`, `gate`,
+    `owner`, `members`, and `counts`: how many `pods` each of its pod sets has). `references` are the owners that it has
+    already, or those that it is to have, where these are what is named."""
 
     what: str
     body: str = ""
@@ -344,8 +345,8 @@ class JobStartDecided(JobWrite):
 
 
 class JobStopDecided(JobWrite):
-    """Stop a job: `suspend` it, `reset` its start time, `restore` its templates to those of its Workload, whose spec `spec`
-    names; "" if there is none. A kind that needs no steps is suspended and restored at once."""
+    """Stop a job: `suspend` it, `reset` its start time, `restore` its templates to those of its Workload, whose spec
+    `spec` names; "" if there is none. A kind that needs no steps is suspended and restored at once."""
 
     kind: str
     step: str
@@ -364,8 +365,8 @@ class JobDeletionDecided(JobWrite):
 
 
 class JobNoticeDecided(JobWrite):
-    """Tell the user something in a Kubernetes Event on the job, of which no object changes. `object`: the pod that it is about,
-    if the job is made of pods."""
+    """Tell the user something in a Kubernetes Event on the job, of which no object changes. `object`: the pod that it
+    is about, if the job is made of pods."""
 
     WHAT: ClassVar[str] = "Event"
     kind: str

@@ -1,8 +1,9 @@
-"""Sees to it that a group of pods has one Workload that fits it, and that the group has no more pods than that asks for.
+"""Sees to it that a group of pods has one Workload that fits it, and that the group has no more pods than that asks
+for.
 
-In: a pass of deciding about a group. Out: its Workload, or decisions on the way there. Pure. Source: kubernetes-sigs/kueue
-pkg/controller/jobs/pod/pod_controller.go (`FindMatchingWorkloads`, `ConstructComposableWorkload`, `validatePodGroupMetadata`),
-ff69552e."""
+In: a pass of deciding about a group. Out: its Workload, or decisions on the way there. Pure. Source:
+kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go (`FindMatchingWorkloads`, `ConstructComposableWorkload`,
+`validatePodGroupMetadata`), ff69552e."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _OTHER = "prebuilt workload and pod group should be equal"
 
 
 class Members(Value):
-    """The pods of a group as its Workload counts them: those that are kept, those that are too many, those that ended and were
-    replaced; and how many are `absent`."""
+    """The pods of a group as its Workload counts them: those that are kept, those that are too many, those that ended
+    and were replaced; and how many are `absent`."""
 
     kept: list[QueuedPodObserved] = []
     excess: list[QueuedPodObserved] = []
@@ -71,8 +72,8 @@ def _counted(
 def as_counted(
     step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved
 ) -> events.QueuedJobObserved:
-    """Return a job as its Workload counts it: of a group without those of its pods that were replaced. What is not a group, or names
-    its Workload, is what it is."""
+    """Return a job as its Workload counts it: of a group without those of its pods that were replaced. What is not a
+    group, or names its Workload, is what it is."""
     found = pods.members(step.state.pods)
     if job.prebuilt or not pods.is_group(found):
         return job
@@ -97,7 +98,10 @@ def _prebuilt(
 def _without(step: JobPass, job: events.QueuedJobObserved, group: str, found: list[QueuedPodObserved]) -> bool:
     """See to a group that has no Workload; return whether one can be made."""
     if step.context.named_workload(job.namespace, group):
-        said = f'A Workload named "{group}" already exists but is not a pod group workload; this pod group cannot be admitted'
+        said = (
+            f'A Workload named "{group}" already exists but is not a pod group workload; this pod group cannot be '
+            "admitted"
+        )
         step.notice(job, "Warning", JobReason.WORKLOAD_NAME_TAKEN, "WorkloadNameConflict", said)
         pod_writes.release(step, (one for one in found if not pods.may_run(one)), JobReason.POD_DELETED)
         return False
@@ -107,8 +111,8 @@ def _without(step: JobPass, job: events.QueuedJobObserved, group: str, found: li
 
 
 def _unfit(step: JobPass, job: events.QueuedJobObserved, workload: events.JobWorkloadObserved) -> bool:
-    """See to a group whose Workload does not fit it: one without quota is written anew, another goes once nothing runs of the group,
-    for its quota counts until then. Return False."""
+    """See to a group whose Workload does not fit it: one without quota is written anew, another goes once nothing runs
+    of the group, for its quota counts until then. Return False."""
     if job.suspended and not workload.is_true("QuotaReserved") and not workload.deleting:
         made = _composed_or_told(step, job)
         if made and (priority := step.priority(job)) is not None:
@@ -152,8 +156,8 @@ def create(step: JobPass, job: events.QueuedJobObserved) -> None:
 
 
 def _composed_or_told(step: JobPass, job: events.QueuedJobObserved) -> dict[str, Any]:
-    """Return roles, members, labels and annotations of a group, of which a Workload is made; empty, with what is wrong told,
-    or what is too many removed, if none can be made now.
+    """Return roles, members, labels and annotations of a group, of which a Workload is made; empty, with what is wrong
+    told, or what is too many removed, if none can be made now.
     """
     found = pods.members(step.state.pods)
     active = [one for one in found if pods.may_run(one)]
@@ -185,8 +189,8 @@ def _agreed_labels(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dic
 
 
 def _agreed_annotations(found: list[QueuedPodObserved], keys: tuple[str, ...]) -> dict[str, str]:
-    """Return where the annotations of pods are that their Workload gets: the body of the first one that has each; `GroupUnfit` if
-    they disagree. Of an annotation the digest is known."""
+    """Return where the annotations of pods are that their Workload gets: the body of the first one that has each;
+    `GroupUnfit` if they disagree. Of an annotation the digest is known."""
     made: dict[str, str] = {}
     digests: dict[str, str] = {}
     for one in found:
@@ -261,7 +265,8 @@ def counted(workload: events.JobWorkloadObserved, found: list[QueuedPodObserved]
 
 
 def _fits(workload: events.JobWorkloadObserved, found: list[events.PodSetFacts]) -> bool:
-    """Whether a Workload has all roles of a group, with as many pods; once it is finished, their number does not count."""
+    """Whether a Workload has all roles of a group, with as many pods; once it is finished, their number does not
+    count."""
     over, counts = workload.is_true("Finished"), {one.name: one.count for one in workload.pod_sets}
     return all(one.name in counts and (over or counts[one.name] >= one.count) for one in found)
 

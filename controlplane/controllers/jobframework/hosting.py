@@ -53,7 +53,8 @@ def host(settings: Settings, policy: object = None) -> Sequence[HostedController
 
 
 def policy_of(settings: Settings) -> JobFrameworkPolicy:
-    """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of them."""
+    """Return what decisions about jobs depend on: the kinds that can be dispatched, as far as Workloads are made of
+    them."""
     kinds = adapters_for((*settings.multikueue.kinds, *settings.multikueue.external_frameworks)).values()
     adapters = {one.kind: one for one in kinds if one.reconciled}
     parents = {one.kind: one for one in kinds if one.suspends_pods}

@@ -64,9 +64,9 @@ _GONE: dict[type[Event], str] = {
 
 
 class JobIndex:
-    """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of Workloads that
-    are admitted to domains of a topology, `sliced` of those that are admitted as slices of elastic jobs that run here; of the pods
-    of both `topologies` knows."""
+    """See the module. `stream_of` has the stream of each Workload and of each pod, by UID; `placed`: the UIDs of
+    Workloads that are admitted to domains of a topology, `sliced` of those that are admitted as slices of elastic jobs
+    that run here; of the pods of both `topologies` knows."""
 
     GIVEN = ("policy", "observer", "_kinds")
 
@@ -141,8 +141,8 @@ class JobIndex:
         return found or self.free_workload(namespace, name)
 
     def workload_of_pods(self, namespace: str, name: str) -> events.JobWorkloadObserved | None:
-        """Return the Workload that pods run by which name one: of an elastic job its newest slice with quota, by the name of the
-        first; None if none is known."""
+        """Return the Workload that pods run by which name one: of an elastic job its newest slice with quota, by the
+        name of the first; None if none is known."""
         chain = self._chains.get((namespace, name))
         if chain is None:
             return self.workload(namespace, name)
@@ -286,8 +286,8 @@ class JobIndex:
         self._enqueue(self._sizes.get(stream, ()))
 
     def _keep(self, stream: str, state: QueuedJobState) -> None:
-        """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their groups are
-        needed for as long as the set is there.
+        """Keep the state of a stream, unless nothing is left of it. The versions of the streams of sets and of their
+        groups are needed for as long as the set is there.
         """
         if state.is_empty and not state.effects and not self.sets.holds(stream):
             self.states.pop(stream, None)

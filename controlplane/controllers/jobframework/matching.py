@@ -1,7 +1,7 @@
 """Tells which Workload a job has, and sees to it that it has one alone that asks for what the job does.
 
-In: a pass of deciding about a job. Out: the Workload, and whether the job can go on with it. Pure. Source: `ensureOneWorkload`
-and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
+In: a pass of deciding about a job. Out: the Workload, and whether the job can go on with it. Pure. Source:
+`ensureOneWorkload` and what it calls (kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
 
 
 def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events.JobWorkloadObserved]) -> bool:
-    """See to a job that has no Workload, or only `others` that do not fit: one that can follow the job is written anew, the
-    rest go. Return whether it has none now, with nothing on the way.
+    """See to a job that has no Workload, or only `others` that do not fit: one that can follow the job is written anew,
+    the rest go. Return whether it has none now, with nothing on the way.
     """
     stale = None
     if writes.is_suspended(job):
@@ -65,7 +65,8 @@ def _stopped(step: JobPass, job: events.QueuedJobObserved, only: events.JobWorkl
 
 
 def _can_follow(job: events.QueuedJobObserved, other: events.JobWorkloadObserved) -> bool:
-    """Whether a Workload that does not fit may be changed until it does: it is this very job's, stays, and has no quota."""
+    """Whether a Workload that does not fit may be changed until it does: it is this very job's, stays, and has no
+    quota."""
     mine = other.owner is not None and other.owner.uid == job.uid
     return mine and not other.deleting and not other.is_true("QuotaReserved")
 

@@ -1,6 +1,6 @@
-"""Names a job's Workload as Kueue does (kubernetes-sigs/kueue pkg/controller/jobframework/workload_names.go, ff69552e): a
-prefix that people recognise, and five digits of a digest that tell jobs of a name apart. Names the streams of jobs, and the labels
-and annotations by which a job says something to Kueue (pkg/controller/constants/constants.go)."""
+"""Names a job's Workload as Kueue does (kubernetes-sigs/kueue pkg/controller/jobframework/workload_names.go, ff69552e):
+a prefix that people recognise, and five digits of a digest that tell jobs of a name apart. Names the streams of jobs,
+and the labels and annotations by which a job says something to Kueue (pkg/controller/constants/constants.go)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tells in which namespaces jobs are looked after, and in which of them also those that name no queue.
 
-In: the events of namespaces, in the log's order, and the settings. Out: yes or no; of a namespace that is not known it is no.
-Pure. Source: `managedJobsNamespaceSelector` and `manageJobsWithoutQueueName` (kubernetes-sigs/kueue
+In: the events of namespaces, in the log's order, and the settings. Out: yes or no; of a namespace that is not known it
+is no. Pure. Source: `managedJobsNamespaceSelector` and `manageJobsWithoutQueueName` (kubernetes-sigs/kueue
 pkg/controller/jobframework/reconciler.go, utils.go, ff69552e)."""
 
 from __future__ import annotations

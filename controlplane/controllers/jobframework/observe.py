@@ -1,7 +1,7 @@
 """Makes of an object that the management cluster showed the narrow event that jobs rest on.
 
-In: a change. Out: stream, event and bodies; None for what concerns no job with a queue. An object that does not fit its API
-becomes `JobInputRefused`: what was known of it counts on. Sources: kubernetes-sigs/kueue
+In: a change. Out: stream, event and bodies; None for what concerns no job with a queue. An object that does not fit its
+API becomes `JobInputRefused`: what was known of it counts on. Sources: kubernetes-sigs/kueue
 pkg/controller/jobframework/utils.go, pkg/controller/constants/constants.go, ff69552e."""
 
 from __future__ import annotations
@@ -172,7 +172,10 @@ class JobObserver:
         if by is None:
             return event
         if by.kind not in self.adapters:
-            told = f"is made larger and smaller by its {by.kind.kind}, and jobs of the kind {by.kind.name} are not looked after"
+            told = (
+                f"is made larger and smaller by its {by.kind.kind}, and jobs of the kind {by.kind.name} are not "
+                "looked after"
+            )
             return _replace(event, pod_sets=[], problem=event.problem or told)
         return _replace(event, sized_by=job_stream(by.kind.name, by.namespace, by.name)) if by.name else event
 
@@ -181,7 +184,8 @@ class JobObserver:
         return owner is not None and self.kind_of(owner) is not None
 
     def _concerns(self, obj: Json, owner: events.QueuedOwner | None) -> bool:
-        """Whether a job is looked after, or may be: it has a queue, its namespace needs none, or it belongs to another job."""
+        """Whether a job is looked after, or may be: it has a queue, its namespace needs none, or it belongs to another
+        job."""
         metadata = meta(obj)
         if section(metadata, "labels").get(QUEUE_LABEL) or self._is_owned(owner):
             return True

@@ -1,7 +1,7 @@
 """Makes of a pod that names a queue the narrow event that is recorded of it.
 
-In: a pod as the API server showed it. Out: stream, event and body; None for one that is looked after by another kind. Sources:
-kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, constants/constants.go, ff69552e."""
+In: a pod as the API server showed it. Out: stream, event and body; None for one that is looked after by another kind.
+Sources: kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, constants/constants.go, ff69552e."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def pod_stream(adapter: Pod, namespace: str, name: str, group: str) -> str:
 
 
 def observed_pod(adapter: Pod, obj: Json, parents: Mapping[str, JobKind], *, owned: bool) -> Built | None:
-    """Return what is recorded of a pod; `owned`: it belongs to another job. None if it names no queue, or waits for a kind that is
-    none of the `parents`.
+    """Return what is recorded of a pod; `owned`: it belongs to another job. None if it names no queue, or waits for a
+    kind that is none of the `parents`.
     """
     metadata = meta(obj)
     labels, notes = section(metadata, "labels"), section(metadata, "annotations")
@@ -144,8 +144,8 @@ def _of_status(obj: Json, status: Json) -> dict[str, Any]:
 
 
 def _of_pod_set(adapter: Pod, obj: Json) -> dict[str, Any]:
-    """Return the facts of the pod set that a pod makes, with the pod's own labels and annotations, which an admission adds
-    to; or why it makes none.
+    """Return the facts of the pod set that a pod makes, with the pod's own labels and annotations, which an admission
+    adds to; or why it makes none.
     """
     try:
         (made,) = adapter.workload_pod_sets(obj)

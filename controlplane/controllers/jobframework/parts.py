@@ -1,4 +1,5 @@
-"""Defines parts of what is recorded of Workloads: the roles and pods of a group, and which slice of an elastic job one is."""
+"""Defines parts of what is recorded of Workloads: the roles and pods of a group, and which slice of an elastic job one
+is."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ class GroupMember(Part):
 
 
 class SliceFacts(Part):
-    """A slice of an elastic job: the name of the first one, which its pods have as an annotation, and the namespace and name of the
-    one whose place it is to take, "" for none."""
+    """A slice of an elastic job: the name of the first one, which its pods have as an annotation, and the namespace and
+    name of the one whose place it is to take, "" for none."""
 
     name: str
     replaces: str = ""

@@ -1,8 +1,9 @@
-"""Tells which gated pods of a pod set may run, and in which domain: by rank where its pods tell that, else as they come.
+"""Tells which gated pods of a pod set may run, and in which domain: by rank where its pods tell that, else as they
+come.
 
-In: an assignment of domains, the pods, what the Workload says of ranks. Out: pods with domains. Pure. Never more pods go into
-a domain than it is assigned for; pods that run already count for the domain that their node selectors name. Source:
-kubernetes-sigs/kueue pkg/controller/tas/topology_ungater.go, ff69552e."""
+In: an assignment of domains, the pods, what the Workload says of ranks. Out: pods with domains. Pure. Never more pods
+go into a domain than it is assigned for; pods that run already count for the domain that their node selectors name.
+Source: kubernetes-sigs/kueue pkg/controller/tas/topology_ungater.go, ff69552e."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Ranks:
 
 
 def ranks_of(workload: events.JobWorkloadObserved) -> dict[str, Ranks]:
-    """Return the ranks of each pod set. Of two that are placed together the smaller one comes first: it is the leader."""
+    """Return the ranks of each pod set. Of two that are placed together the smaller one comes first: it is the
+    leader."""
     requests = {one.name: one.topology_request for one in workload.pod_sets}
     groups: dict[str, list[events.PodSetAdmission]] = {}
     for at, one in enumerate(workload.assignments):

@@ -1,4 +1,5 @@
-"""Defines what is recorded of pods that are jobs, alone or in groups: what was seen of one, and what is decided about it.
+"""Defines what is recorded of pods that are jobs, alone or in groups: what was seen of one, and what is decided about
+it.
 
 The stream of a single pod is that of a job; the pods of a group share one."""
 
@@ -14,11 +15,12 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 class QueuedPodObserved(ObjectObserved):
     """A pod that names a queue. `managed`: it has Kueue's label; only the first fields are known of one that has not.
 
-    `owned`: it belongs to another job. `total` is what its annotation says of the size of its group; `role`: the hash of
-    what it asks for; `gated`: Kueue's gate holds it. `terminating`: it has the condition TerminationTarget. `created`, `failed_at`,
-    `deleted_at`: times as Kubernetes writes them, `grace`: seconds. `pod_set` is empty, and `problem` says why, if no pod set can be
-    made of it. `body` names its labels, annotations and spec. `parent` is the kind for which it waits; until it has Kueue's label,
-    it is in the stream of that set, `set_index` tells its group, and `led` whether that has a leader."""
+    `owned`: it belongs to another job. `total` is what its annotation says of the size of its group; `role`: the hash
+    of what it asks for; `gated`: Kueue's gate holds it. `terminating`: it has the condition TerminationTarget.
+    `created`, `failed_at`, `deleted_at`: times as Kubernetes writes them, `grace`: seconds. `pod_set` is empty, and
+    `problem` says why, if no pod set can be made of it. `body` names its labels, annotations and spec. `parent` is the
+    kind for which it waits; until it has Kueue's label, it is in the stream of that set, `set_index` tells its group,
+    and `led` whether that has a leader."""
 
     kind: str
     deleting: bool = False
@@ -80,8 +82,8 @@ class PodWrite(JobWrite):
 
 
 class PodStartDecided(PodWrite):
-    """Take Kueue's gate from a pod, with what its pod set was admitted with. `role` is written to a pod of a group that does not
-    say its own."""
+    """Take Kueue's gate from a pod, with what its pod set was admitted with. `role` is written to a pod of a group that
+    does not say its own."""
 
     body: str
     workload: str

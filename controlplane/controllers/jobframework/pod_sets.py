@@ -1,7 +1,7 @@
 """Compares the pod sets of a job with those of a Workload, and tells what an admission puts into them.
 
-In: facts of pod sets, an admission, flavors. Out: whether they are the same, what is injected, or why that can never be.
-Pure. Sources: kubernetes-sigs/kueue pkg/podset/podset.go, pkg/util/equality/podset.go,
+In: facts of pod sets, an admission, flavors. Out: whether they are the same, what is injected, or why that can never
+be. Pure. Sources: kubernetes-sigs/kueue pkg/podset/podset.go, pkg/util/equality/podset.go,
 pkg/controller/jobframework/reconciler.go (`getPodSetsInfoFromStatus`, `EquivalentToWorkload`), ff69552e."""
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def pod_set_facts(pod_set: Json) -> events.PodSetFacts:
 
 
 def infos(workload: events.JobWorkloadObserved, flavors: Flavors) -> list[events.PodSetInfo]:
-    """Return what each pod set was admitted with; `FlavorMissing`, or `Unstartable` if checks and flavors contradict."""
+    """Return what each pod set was admitted with; `FlavorMissing`, or `Unstartable` if checks and flavors
+    contradict."""
     by_name = {one.name: one for one in workload.pod_sets}
     return [_info(workload, one, by_name.get(one.name), flavors) for one in workload.assignments]
 
@@ -150,8 +151,9 @@ def merged(found: events.PodSetInfo, more: events.PodSetInfo) -> events.PodSetIn
 def check_conflicts(found: events.PodSetInfo | events.PodSetFacts, more: events.PodSetInfo) -> None:
     """Raise `Unstartable` if a key has one value in what is there and another in what is to be put in.
 
-    A template may name a slice or the Workload that an elastic job had before: that gives way (`overrideableAnnotations`). So do the
-    queues that it was admitted to before, where its Workload went by force and nobody restored it: with Kueue it fails to start."""
+    A template may name a slice or the Workload that an elastic job had before: that gives way
+    (`overrideableAnnotations`). So do the queues that it was admitted to before, where its Workload went by force and
+    nobody restored it: with Kueue it fails to start."""
     stale = _OF_QUEUES | (
         _OF_SLICES if isinstance(found, events.PodSetFacts) and SLICE_NAME in more.annotations else frozenset()
     )

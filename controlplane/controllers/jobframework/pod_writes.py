@@ -1,7 +1,9 @@
-"""The decisions about pods that are jobs: to let them run, to delete those that have to stop, to take Kueue's finalizer away.
+"""The decisions about pods that are jobs: to let them run, to delete those that have to stop, to take Kueue's finalizer
+away.
 
 In: a pass of deciding about a single pod or a group. Out: decisions added to it. Pure. Source: kubernetes-sigs/kueue
-pkg/controller/jobs/pod/pod_controller.go (`Run`, `Stop`, `Finalize`), pkg/controller/jobframework/stop_reason.go, ff69552e."""
+pkg/controller/jobs/pod/pod_controller.go (`Run`, `Stop`, `Finalize`), pkg/controller/jobframework/stop_reason.go,
+ff69552e."""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def strangers_told(step: JobPass) -> None:
 
 
 def start(step: JobPass, workload: events.JobWorkloadObserved, found: Sequence[events.PodSetInfo]) -> None:
-    """Let the pods run that are gated, each with what its pod set was admitted with; `Unstartable` if one can never be."""
+    """Let the pods run that are gated, each with what its pod set was admitted with; `Unstartable` if one can never
+    be."""
     decided = []
     for pod in (one for one in pods.members(step.state.pods) if one.gated and not one.is_over and not one.deleting):
         name = pod.role if pod.group else "main"
@@ -77,8 +80,8 @@ def start(step: JobPass, workload: events.JobWorkloadObserved, found: Sequence[e
 
 
 def stop(step: JobPass, workload: events.JobWorkloadObserved | None, reason: JobReason, message: str) -> bool:
-    """Take the next step that stops pods: each that was let run is told why, and deleted; where the Workload is deleted, so are
-    those that wait or have ended. Return whether none is left that has to be.
+    """Take the next step that stops pods: each that was let run is told why, and deleted; where the Workload is
+    deleted, so are those that wait or have ended. Return whether none is left that has to be.
     """
     left = False
     why = _KUEUES[reason]

@@ -1,7 +1,8 @@
 """Tells what pods are as one job: a single pod, or all those of a group together.
 
 In: the pods of a stream, by UID. Out: a job, as other kinds are observed; pure. Sources: kubernetes-sigs/kueue
-pkg/controller/jobs/pod/pod_controller.go (`IsSuspended`, `Finished`, `PodSets`, `ReclaimablePods`, `PodsReady`), ff69552e."""
+pkg/controller/jobs/pod/pod_controller.go (`IsSuspended`, `Finished`, `PodSets`, `ReclaimablePods`, `PodsReady`),
+ff69552e."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def strangers(pods: Pods) -> list[QueuedPodObserved]:
 
 
 def as_job(pods: Pods) -> events.QueuedJobObserved | None:
-    """Return what pods are as a job, None if none of them is looked after. A group has the name and UID of its first pod."""
+    """Return what pods are as a job, None if none of them is looked after. A group has the name and UID of its first
+    pod."""
     found = members(pods)
     if not found:
         return None
@@ -67,8 +69,9 @@ def as_job(pods: Pods) -> events.QueuedJobObserved | None:
 
 
 def as_kept(job: events.QueuedJobObserved, kept: list[QueuedPodObserved]) -> events.QueuedJobObserved:
-    """Return a group as the pods show it that its Workload counts. One that was replaced may stay as an object for as long as nobody
-    deletes it; it is not ready ever again, and says nothing about the end of the others (`FindMatchingWorkloads`)."""
+    """Return a group as the pods show it that its Workload counts. One that was replaced may stay as an object for as
+    long as nobody deletes it; it is not ready ever again, and says nothing about the end of the others
+    (`FindMatchingWorkloads`)."""
     return msgspec.structs.replace(
         job,
         suspended=any(one.is_suspended for one in kept),
@@ -119,8 +122,8 @@ def by_role(found: Iterable[QueuedPodObserved]) -> dict[str, list[QueuedPodObser
 
 
 def runs_until(found: Iterable[QueuedPodObserved], now: datetime) -> tuple[bool, datetime | None]:
-    """Return whether a pod of a group runs, as far as quota may not be given back for that, and until when at the latest if
-    nothing happens: one that is being deleted counts no longer than its grace. A single pod never counts.
+    """Return whether a pod of a group runs, as far as quota may not be given back for that, and until when at the
+    latest if nothing happens: one that is being deleted counts no longer than its grace. A single pod never counts.
     """
     last: datetime | None = None
     for one in found:

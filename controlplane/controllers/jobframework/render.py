@@ -1,8 +1,8 @@
 """Makes of an open write the request that carries it out.
 
-In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was decided on
-is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version that was
-seen. What is written to a Workload's status is in `render_status`."""
+In: the state of a job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if what it was
+decided on is gone. Pure. Jobs are changed by merge patches with the UID and, but for the one that suspends, the version
+that was seen. What is written to a Workload's status is in `render_status`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def render(
     now: datetime,
     identity: str,
 ) -> Request:
-    """Return the request of a write; `place` is the job's, or that of the pod which it is to, `adapter` that of its kind."""
+    """Return the request of a write; `place` is the job's, or that of the pod which it is to, `adapter` that of its
+    kind."""
     match decision:
         case PodWrite():
             return render_pod(place, decision, bodies, now)
@@ -234,8 +235,8 @@ def _of_job(
 
 
 def started_spec(job: Json, infos: Sequence[events.PodSetInfo], adapter: JobKind, started: Json | None = None) -> Json:
-    """Return the spec of a job that starts, its templates with what their pod sets were admitted with. `started`: the part that
-    lets it start, if not all that the kind says.
+    """Return the spec of a job that starts, its templates with what their pod sets were admitted with. `started`: the
+    part that lets it start, if not all that the kind says.
     """
     spec = merged(copy.deepcopy(job["spec"]), adapter.started() if started is None else started)
     counts = {info.name: info.count for info in infos}

@@ -1,7 +1,7 @@
 """Makes of an open write to a pod the request that carries it out.
 
-In: the decision, the pod's body, the time. Out: `Request`. Pure. What lets a pod run or takes its finalizer holds for the version
-that was seen, what stops it for any version of the very pod. Sources: kubernetes-sigs/kueue
+In: the decision, the pod's body, the time. Out: `Request`. Pure. What lets a pod run or takes its finalizer holds for
+the version that was seen, what stops it for any version of the very pod. Sources: kubernetes-sigs/kueue
 pkg/controller/jobs/pod/pod_controller.go (`prepare`, `Stop`), pkg/podset/podset.go (`Merge`), ff69552e."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes the Workloads of sets of pods.
 
-In: the decision, the set's body. Out: a Workload. Pure. Sources: `constructWorkload` (kubernetes-sigs/kueue pkg/controller/jobs:
-statefulset/statefulset_reconciler.go, leaderworkerset/leaderworkerset_reconciler.go, ff69552e)."""
+In: the decision, the set's body. Out: a Workload. Pure. Sources: `constructWorkload` (kubernetes-sigs/kueue
+pkg/controller/jobs: statefulset/statefulset_reconciler.go, leaderworkerset/leaderworkerset_reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Makes what a slice of an elastic job has that no other Workload has: its annotations, and pod sets of another size.
 
-In: which slice it is; the spec of a Workload. Out: parts of an object. Pure. Source: `prepareWorkloadSlice` (kubernetes-sigs/kueue
-pkg/controller/jobframework/reconciler.go, ff69552e)."""
+In: which slice it is; the spec of a Workload. Out: parts of an object. Pure. Source: `prepareWorkloadSlice`
+(kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def with_counts(spec: Json, pods: Mapping[str, int]) -> list[Json]:
 
 
 def grown_pod_sets(spec: Json, pods: Mapping[str, int], found: SliceFacts | None) -> list[Json]:
-    """Return the pod sets of the next slice: those of the one before in other numbers. As with Kueue their templates name the chain
-    of slices, as those of the job do since it was started."""
+    """Return the pod sets of the next slice: those of the one before in other numbers. As with Kueue their templates
+    name the chain of slices, as those of the job do since it was started."""
     sized = with_counts(spec, pods)
     return [_named(one, found.name) for one in sized] if found is not None else sized
 

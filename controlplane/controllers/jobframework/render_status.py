@@ -1,8 +1,8 @@
 """Makes of a write to the status of a job's Workload the request that carries it out.
 
-In: the state of the job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if the Workload is gone. Pure. A
-status is applied as Kueue applies it (`controlplane.kube.workload_status`); only the end of a reservation is a merge patch, which takes
-the admission from all its field managers."""
+In: the state of the job, the decision, the bodies that it names, the time. Out: `Request`; `Obsolete` if the Workload
+is gone. Pure. A status is applied as Kueue applies it (`controlplane.kube.workload_status`); only the end of a
+reservation is a merge patch, which takes the admission from all its field managers."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def render_status(
 
 
 def _released(place: ObjectRef, decision: events.JobWrite, before: Json, status: Json) -> Request:
-    """Return the patch from one status to another that gives quota back: an apply would take the admission from its own manager alone,
-    so that what a merge patch has written of it would stay."""
+    """Return the patch from one status to another that gives quota back: an apply would take the admission from its own
+    manager alone, so that what a merge patch has written of it would stay."""
     return Request(
         "patch",
         workload_place(place, decision),
@@ -99,8 +99,8 @@ def _applied(place: ObjectRef, decision: events.JobWrite, status: Json, manager:
 
 
 def _unreserve(status: Json, why: tuple[str, str], seen: events.JobWorkloadObserved, now: datetime) -> None:
-    """Say that the quota is free, and how long it was used (`UnsetQuotaReservationWithCondition`, `SyncAdmittedCondition`
-    in kubernetes-sigs/kueue pkg/workload)."""
+    """Say that the quota is free, and how long it was used (`UnsetQuotaReservationWithCondition`,
+    `SyncAdmittedCondition` in kubernetes-sigs/kueue pkg/workload)."""
     _set(status, "QuotaReserved", "False", *why, seen, now)
     status.pop("admission", None)
     admitted, evicted = seen.condition("Admitted"), seen.condition("Evicted")

@@ -8,8 +8,9 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 
 class JobRuntimeObserved(ObjectObserved):
-    """A runtime: `kind` is that of Kubernetes (`clustertrainingruntimes.trainer.kubeflow.org`), `namespace` is empty for one of the
-    cluster. `spec` is its outline, with digests of what containers say, and `body` names the whole of it."""
+    """A runtime: `kind` is that of Kubernetes (`clustertrainingruntimes.trainer.kubeflow.org`), `namespace` is empty
+    for one of the cluster. `spec` is its outline, with digests of what containers say, and `body` names the whole of
+    it."""
 
     kind: str
     deleting: bool = False

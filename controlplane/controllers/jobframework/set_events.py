@@ -1,7 +1,7 @@
 """Defines what is recorded of sets of pods, whose pods wait as groups: StatefulSets and LeaderWorkerSets.
 
-The stream of a set has what was seen of it, and of its pods that have joined no group yet; the stream of a group has what is decided
-about its Workload and its pods."""
+The stream of a set has what was seen of it, and of its pods that have joined no group yet; the stream of a group has
+what is decided about its Workload and its pods."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 
 class QueuedSetObserved(ObjectObserved):
-    """A set that names a queue. `groups`: how many groups of pods it has, each of `size`; a StatefulSet has one, of so many pods as
-    it has replicas. `pods`: how many of each pod set a group has; `led`: it has leaders; `copied`: it is the copy of another
-    cluster's. `problem`: why no pod sets can be made of it. `body` names its labels, annotations and spec."""
+    """A set that names a queue. `groups`: how many groups of pods it has, each of `size`; a StatefulSet has one, of so
+    many pods as it has replicas. `pods`: how many of each pod set a group has; `led`: it has leaders; `copied`: it is
+    the copy of another cluster's. `problem`: why no pod sets can be made of it. `body` names its labels, annotations
+    and spec."""
 
     kind: str
     generation: int = 0
@@ -40,7 +41,8 @@ class QueuedSetGone(ObjectVanished):
 
 
 class SetWorkloadCreationDecided(WorkloadOfJobWrite):
-    """Create the Workload of a group of a set, of what the body has. `index` is that of the group, if the set has several."""
+    """Create the Workload of a group of a set, of what the body has. `index` is that of the group, if the set has
+    several."""
 
     kind: str
     set_name: str
@@ -56,8 +58,8 @@ class SetWorkloadCreationDecided(WorkloadOfJobWrite):
 
 
 class SetHoldDecided(WorkloadOfJobWrite):
-    """Take the quota of a set that has no pods any more, and keep its Workload out of its queue (`hold`); or let that queue again. A job
-    that its own controller has refused is put on hold as well, with a `message` of its own."""
+    """Take the quota of a set that has no pods any more, and keep its Workload out of its queue (`hold`); or let that
+    queue again. A job that its own controller has refused is put on hold as well, with a `message` of its own."""
 
     hold: bool
     message: str = ""

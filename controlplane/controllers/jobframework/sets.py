@@ -1,10 +1,13 @@
-"""Keeps the sets whose pods wait as groups, and decides about them: that each group has its Workload, and that pods join groups.
+"""Keeps the sets whose pods wait as groups, and decides about them: that each group has its Workload, and that pods
+join groups.
 
 In: what was seen of sets and of their pods. Out: decisions added to a pass, which streams are concerned. Pure. Sources:
-kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_reconciler.go (`reconcileWorkload`), statefulset_pod_reconciler.go
-(`setDefault`), pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go (`reconcileWorkloads`, `setDefault`), ff69552e.
+kubernetes-sigs/kueue pkg/controller/jobs/statefulset/statefulset_reconciler.go (`reconcileWorkload`),
+statefulset_pod_reconciler.go (`setDefault`), pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go
+(`reconcileWorkloads`, `setDefault`), ff69552e.
 
-What a set was scaled down by loses its Workload once its pods are let go; a StatefulSet of no pods keeps it, on hold."""
+What a set was scaled down by loses its Workload once its pods are let go; a StatefulSet of no pods keeps it, on
+hold."""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ SET_KINDS = {(one.kind.api_version, one.kind.kind): one.kind.name for one in (St
 
 
 class SetPlace(Value):
-    """A group of a set: the name of its Workload, and which of how many it is. It is `wanted` while the set is to have it. `older`: the
-    name that its Workload had before Kueue named it by the set's UID too, "" for a set that has several."""
+    """A group of a set: the name of its Workload, and which of how many it is. It is `wanted` while the set is to have
+    it. `older`: the name that its Workload had before Kueue named it by the set's UID too, "" for a set that has
+    several."""
 
     owner: QueuedSetObserved
     name: str
@@ -120,12 +124,14 @@ class Sets:
 
 
 def older_name(owner: QueuedSetObserved, adapter: JobKind) -> str:
-    """Return the name that Kueue gave the Workload of a StatefulSet before it named it by the UID too; "" for other sets."""
+    """Return the name that Kueue gave the Workload of a StatefulSet before it named it by the UID too; "" for other
+    sets."""
     return "" if adapter.composed else name_of_workload(adapter.kind, owner.name, "")
 
 
 def older_workload(context: JobContext, owner: QueuedSetObserved, name: str) -> events.JobWorkloadObserved | None:
-    """Return the Workload of a set under its older name, if it has one, or may have one that is nobody's (`findWorkload`)."""
+    """Return the Workload of a set under its older name, if it has one, or may have one that is nobody's
+    (`findWorkload`)."""
     found = context.workload(owner.namespace, name) if name else None
     if found is None or found.owner is not None:
         return None

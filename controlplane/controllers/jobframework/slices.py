@@ -1,9 +1,9 @@
 """Tells which of the Workloads of an elastic job counts, and lets them follow the job's size.
 
-In: a pass of deciding about an elastic job. Out: the Workload, and whether the job can go on with it. A job that grows while it has
-quota gets another Workload, a slice, which takes the place of the one before when it gets quota; any other size is written to the
-Workload that it has. Pure. Source: `EnsureWorkloadSlices` and `prepareWorkloadSlice` (kubernetes-sigs/kueue
-pkg/workloadslicing/workloadslicing.go, pkg/controller/jobframework/reconciler.go, ff69552e)."""
+In: a pass of deciding about an elastic job. Out: the Workload, and whether the job can go on with it. A job that grows
+while it has quota gets another Workload, a slice, which takes the place of the one before when it gets quota; any other
+size is written to the Workload that it has. Pure. Source: `EnsureWorkloadSlices` and `prepareWorkloadSlice`
+(kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/controller/jobframework/reconciler.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Workloads = Sequence[events.JobWorkloadObserved]
 
 
 class Slices(NamedTuple):
-    """The slices of a job: which one counts, which one has its quota, and those that are `over`, each with whether another one has
-    taken its place."""
+    """The slices of a job: which one counts, which one has its quota, and those that are `over`, each with whether
+    another one has taken its place."""
 
     chosen: events.JobWorkloadObserved | None
     head: events.JobWorkloadObserved | None
@@ -38,8 +38,8 @@ class Slices(NamedTuple):
 
 
 def ensure(step: JobPass, job: events.QueuedJobObserved) -> matching.Found | None:
-    """Return the Workload of an elastic job, and whether the job can go on with it; None where slices do not help, since its pod
-    sets are others or it has none: it is treated like any other job then."""
+    """Return the Workload of an elastic job, and whether the job can go on with it; None where slices do not help,
+    since its pod sets are others or it has none: it is treated like any other job then."""
     mine = [one for one in step.workloads() if one.owner is not None and one.owner.uid == job.uid]
     ended = [one for one in mine if one.is_true("Finished")]
     if not all(release(step, one, JobReason.WORKLOAD_FINISHED) for one in ended):
@@ -71,8 +71,9 @@ def _one_of(step: JobPass, job: events.QueuedJobObserved, live: Workloads) -> ma
 
 
 def settled(live: Workloads) -> Slices:
-    """Return which of a job's unfinished Workloads, oldest first, counts: the one that waits to take the place of the one with quota,
-    that one itself, or the newest. An old one whose place was taken by one with quota is left to whoever admits, who ends it."""
+    """Return which of a job's unfinished Workloads, oldest first, counts: the one that waits to take the place of the
+    one with quota, that one itself, or the newest. An old one whose place was taken by one with quota is left to
+    whoever admits, who ends it."""
     if len(live) == 1:
         return Slices(live[0], live[0] if _has_quota(live[0]) else None, [])
     fresh = [one for one in live if not one.is_true("Evicted")]
@@ -88,7 +89,8 @@ def settled(live: Workloads) -> Slices:
 
 
 def _successors(fresh: Workloads) -> dict[str, events.JobWorkloadObserved]:
-    """Return which Workload is to take the place of which, by its key: of several the first with quota, else the first."""
+    """Return which Workload is to take the place of which, by its key: of several the first with quota, else the
+    first."""
     found: dict[str, events.JobWorkloadObserved] = {}
     for one in fresh:
         old = one.slice.replaces if one.slice is not None else ""
@@ -102,7 +104,8 @@ def _key(one: events.JobWorkloadObserved) -> str:
 
 
 def _without(step: JobPass, job: events.QueuedJobObserved, ended: Workloads) -> matching.Found:
-    """See to a job that has no Workload which counts. One that failed for good, or that the job's end finished, stays the job's."""
+    """See to a job that has no Workload which counts. One that failed for good, or that the job's end finished, stays
+    the job's."""
     last = next((one for one in reversed(_by_age(ended)) if not _superseded(one)), None)
     if last is not None or job.end is not None:
         return last, True
@@ -149,14 +152,15 @@ def with_quota(step: JobPass, job: events.QueuedJobObserved) -> events.JobWorklo
 
 
 def newest_with_quota(found: Iterable[events.JobWorkloadObserved]) -> events.JobWorkloadObserved | None:
-    """Return the newest of some Workloads that has quota and is neither evicted nor finished (`FindLatestActiveWorkload`)."""
+    """Return the newest of some Workloads that has quota and is neither evicted nor finished
+    (`FindLatestActiveWorkload`)."""
     held = [one for one in found if _has_quota(one) and not (one.is_true("Evicted") or one.is_true("Finished"))]
     return _by_age(held)[-1] if held else None
 
 
 def keeps_running(step: JobPass, job: events.QueuedJobObserved) -> bool:
-    """Whether a job runs on though the Workload that counts is not admitted: one before it has the quota, or that one has taken the
-    place of one that was admitted, and waits for its admission checks."""
+    """Whether a job runs on though the Workload that counts is not admitted: one before it has the quota, or that one
+    has taken the place of one that was admitted, and waits for its admission checks."""
     found = with_quota(step, job)
     return found is not None and (found.is_true("Admitted") or (found.slice is not None and bool(found.slice.replaces)))
 
@@ -164,32 +168,32 @@ def keeps_running(step: JobPass, job: events.QueuedJobObserved) -> bool:
 def creation(
     step: JobPass, job: events.QueuedJobObserved, priority: WorkloadPriority
 ) -> events.JobWorkloadCreationDecided | None:
-    """Return the decision to create the next slice of a job; None if it had one of this name: as with Kueue it is named by the
-    job's generation, and a job of the same one is no other."""
+    """Return the decision to create the next slice of a job; None if it had one of this name: as with Kueue it is named
+    by the job's generation, and a job of the same one is no other."""
     made = writes.creation(step, job, priority)
     if any(one.name == made.name for one in step.state.workloads.values()):
         return None
     old = with_quota(step, job)
     if old is None:
         return msgspec.structs.replace(made, slice=SliceFacts(name=made.name))
-    # The job's templates have what the old slice was admitted with, which the new one is not to ask for: another flavor's labels
-    # would keep it from any other one once it is evicted. Kueue takes the templates as they are.
+    # The job's templates have what the old slice was admitted with, which the new one is not to ask for: another
+    # flavor's labels would keep it from any other one once it is evicted. Kueue takes the templates as they are.
     same = _alike(job.pod_sets, old.pod_sets)
     slice_ = SliceFacts(name=old.slice.name if old.slice else old.name, replaces=_key(old))
     return msgspec.structs.replace(made, slice=slice_, of=old.spec if same else "", reason=JobReason.JOB_GROWN)
 
 
 def _waits_for_slices(job: events.QueuedJobObserved) -> bool:
-    """Whether pods that a job makes now wait until a slice has room for them. Those of one that was started before it was elastic, or
-    by an earlier version, do not: it has to be stopped to grow."""
+    """Whether pods that a job makes now wait until a slice has room for them. Those of one that was started before it
+    was elastic, or by an earlier version, do not: it has to be stopped to grow."""
     if writes.is_suspended(job) or job.managed_by == MULTIKUEUE:
         return True
     return all(ELASTIC_GATE in one.gates for one in job.pod_sets)
 
 
 def gated(job: events.QueuedJobObserved, found: Sequence[events.PodSetInfo]) -> list[events.PodSetInfo]:
-    """Return what the pods of a job are started with: those of an elastic one behind the gate, from which they are let as far as
-    there is quota for them. A job that runs on a worker gets the gate from the Kueue there."""
+    """Return what the pods of a job are started with: those of an elastic one behind the gate, from which they are let
+    as far as there is quota for them. A job that runs on a worker gets the gate from the Kueue there."""
     if not job.elastic or job.managed_by == MULTIKUEUE:
         return list(found)
     return [msgspec.structs.replace(one, gates=[*one.gates, ELASTIC_GATE]) for one in found]

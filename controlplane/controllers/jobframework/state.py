@@ -1,4 +1,5 @@
-"""Folds a job with its Workloads: as they were seen, what is open, what was said. Of pods the job is what they are together.
+"""Folds a job with its Workloads: as they were seen, what is open, what was said. Of pods the job is what they are
+together.
 
 In: the events of a job's stream. Out: `QueuedJobState`. A write is open until its object is seen to change; then what
 follows is decided remain, by what is there."""
@@ -29,10 +30,10 @@ _LONGEST_WAIT = timedelta(minutes=1)
 
 
 class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
-    """A job, its Workloads by UID, and at which positions they were seen. `pods`: those that the job is made of, by UID, if
-    it is made of pods. `job_since`: when the job was seen first; `said`: the last note of each reason.
-    `vain`: at which version of a target a write changed nothing, so that it is not tried again. `lost`: how many Workloads others
-    deleted one soon after the other, the last of them at `lost_at`."""
+    """A job, its Workloads by UID, and at which positions they were seen. `pods`: those that the job is made of, by
+    UID, if it is made of pods. `job_since`: when the job was seen first; `said`: the last note of each reason. `vain`:
+    at which version of a target a write changed nothing, so that it is not tried again. `lost`: how many Workloads
+    others deleted one soon after the other, the last of them at `lost_at`."""
 
     version: int = 0
     position: int = 0
@@ -49,8 +50,8 @@ class QueuedJobState(OpenWrites[events.JobWrite, WriteFailure]):
 
     @property
     def next_workload(self) -> datetime | None:
-        """When the job may get the next Workload, None for at once. One whose Workloads go again and again may be gone itself, and out
-        of sight: the garbage collector takes what it owns."""
+        """When the job may get the next Workload, None for at once. One whose Workloads go again and again may be gone
+        itself, and out of sight: the garbage collector takes what it owns."""
         if self.lost_at is None or self.lost < 2:
             return None
         return self.lost_at + min(timedelta(seconds=2 ** min(self.lost - 2, 6)), _LONGEST_WAIT)
@@ -104,8 +105,9 @@ def _fold_pod(state: QueuedJobState, event: QueuedPodObserved | QueuedPodGone, r
 
 
 def _is_awaited(state: QueuedJobState, event: QueuedPodObserved) -> bool:
-    """Whether what was decided about a pod is still to be carried out: the pod is the very version that it was decided on, seen once
-    more by a process that begins; or it has changed, but not in what was decided, which holds for any version.
+    """Whether what was decided about a pod is still to be carried out: the pod is the very version that it was decided
+    on, seen once more by a process that begins; or it has changed, but not in what was decided, which holds for any
+    version.
     """
     known, effect = state.pods.get(event.uid), state.effects.get(f"Pod/{event.name}")
     if known is None or effect is None:

@@ -1,4 +1,5 @@
-"""Defines what is recorded of pods that wait for the domain that they are to run in: what was seen of one, and that it may go.
+"""Defines what is recorded of pods that wait for the domain that they are to run in: what was seen of one, and that it
+may go.
 
 The pods of a Workload share a stream, which is theirs alone: what is open there keeps nobody from stopping the job."""
 
@@ -11,10 +12,11 @@ from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
 
 class TopologyPodObserved(ObjectObserved):
-    """A pod that topology-aware scheduling places, and that has not ended. `workload` and `pod_set` are what its annotation and
-    label say; `gates`: the names of its scheduling gates; `numbers`: those of its labels whose values are numbers, by which pods
-    tell their ranks; `offset`: what it says of where its ranks begin. `slice`: the first Workload of the elastic job that it belongs to,
-    "" for none: no topology need place it then. `kind` says in which watch it was shown."""
+    """A pod that topology-aware scheduling places, and that has not ended. `workload` and `pod_set` are what its
+    annotation and label say; `gates`: the names of its scheduling gates; `numbers`: those of its labels whose values
+    are numbers, by which pods tell their ranks; `offset`: what it says of where its ranks begin. `slice`: the first
+    Workload of the elastic job that it belongs to, "" for none: no topology need place it then. `kind` says in which
+    watch it was shown."""
 
     kind: str = PODS_OF_TOPOLOGIES.name
     deleting: bool = False
@@ -34,8 +36,8 @@ class TopologyPodGone(ObjectVanished):
 
 
 class PodUngateDecided(PodWrite):
-    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away, or that of elastic jobs from one for
-    which a slice has room; `gates` stay. `rank` is its place in its pod set, where pods tell it."""
+    """Let a pod run in the domain that `node_selector` names: take the gate of topologies away, or that of elastic jobs
+    from one for which a slice has room; `gates` stay. `rank` is its place in its pod set, where pods tell it."""
 
     workload: str
     pod_set: str

@@ -1,10 +1,10 @@
-"""Lets pods run once their Workload is admitted to domains of a topology: each behind the gate of topologies until its domain is
-known. Those of an elastic job are behind a gate of their own until a slice has room for them.
+"""Lets pods run once their Workload is admitted to domains of a topology: each behind the gate of topologies until its
+domain is known. Those of an elastic job are behind a gate of their own until a slice has room for them.
 
-In: pods as they are shown, and their Workloads as the job framework has them. Out: events of pods, their states by Workload, and
-which of them may run where. Pure. A write is open from its decision until its pod is seen to change, and while one of a
-Workload's is, nothing more is decided for it: what pods count for is known then. Source: kubernetes-sigs/kueue
-pkg/controller/tas/topology_ungater.go, ff69552e."""
+In: pods as they are shown, and their Workloads as the job framework has them. Out: events of pods, their states by
+Workload, and which of them may run where. Pure. A write is open from its decision until its pod is seen to change, and
+while one of a Workload's is, nothing more is decided for it: what pods count for is known then. Source:
+kubernetes-sigs/kueue pkg/controller/tas/topology_ungater.go, ff69552e."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def is_placed(workload: events.JobWorkloadObserved | None) -> bool:
 
 
 def decide(state: TopologyPods, workload: events.JobWorkloadObserved | None, now: datetime) -> PassResult[Event]:
-    """Return which pods of a Workload may run, and where; nothing while it is not known of one of them where it runs."""
+    """Return which pods of a Workload may run, and where; nothing while it is not known of one of them where it
+    runs."""
     step = _Pass(state, now)
     if state.effects or workload is None or not has_gated_pods(workload) or workload.deleting:
         return step.plan
@@ -120,13 +121,14 @@ def decide(state: TopologyPods, workload: events.JobWorkloadObserved | None, now
 
 
 def has_gated_pods(workload: events.JobWorkloadObserved) -> bool:
-    """Whether a Workload is admitted, and its pods are let run one by one: each in its domain, or as far as a slice has room."""
+    """Whether a Workload is admitted, and its pods are let run one by one: each in its domain, or as far as a slice has
+    room."""
     return is_placed(workload) or (workload.slice is not None and workload.is_true("Admitted"))
 
 
 def _within_quota(state: TopologyPods, workload: events.JobWorkloadObserved) -> Iterator[PodUngateDecided]:
-    """Yield which pods of an elastic job may run: as many of each pod set as its slice has, those that run among them, the first by
-    name (kubernetes-sigs/kueue pkg/controller/elasticjobs/elastic_job_ungater.go, ff69552e)."""
+    """Yield which pods of an elastic job may run: as many of each pod set as its slice has, those that run among them,
+    the first by name (kubernetes-sigs/kueue pkg/controller/elasticjobs/elastic_job_ungater.go, ff69552e)."""
     if workload.slice is None:
         return
     for pod_set in workload.pod_sets:

@@ -1,7 +1,7 @@
 """Keeps which objects are there and cannot be read, by their UIDs: what belongs to one of them has not lost its owner.
 
-In: refusals, observations and ends, in the log's order. Out: whether an object is one of them. Pure. Of a job that was read
-before it is known what it was; one that was never read is known by its UID alone, as after a log that was lost."""
+In: refusals, observations and ends, in the log's order. Out: whether an object is one of them. Pure. Of a job that was
+read before it is known what it was; one that was never read is known by its UID alone, as after a log that was lost."""
 
 from __future__ import annotations
 

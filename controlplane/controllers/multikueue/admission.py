@@ -2,9 +2,10 @@
 
 In: an AdmissionReview, and where a LocalQueue leads. Out: an AdmissionReview with a JSON patch, or without one. Kueue's
 own webhooks do the first half where its gate MultiKueue is on (`ApplyDefaultForManagedBy` in kubernetes-sigs/kueue
-pkg/controller/jobframework/defaults.go, ff69552e): an empty `managedBy`, or the kind's own controller in it, becomes ours.
-What names no controller gets the scheduling gate that keeps its pods from running on the management cluster. Nothing is
-kept back: what cannot be judged is let through with a warning, and its check is Rejected later if it would run there."""
+pkg/controller/jobframework/defaults.go, ff69552e): an empty `managedBy`, or the kind's own controller in it, becomes
+ours. What names no controller gets the scheduling gate that keeps its pods from running on the management cluster.
+Nothing is kept back: what cannot be judged is let through with a warning, and its check is Rejected later if it would
+run there."""
 
 from __future__ import annotations
 

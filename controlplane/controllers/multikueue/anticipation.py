@@ -1,4 +1,5 @@
-"""Folds observations of a Workload that are about to be committed, so that what follows from them is committed with them.
+"""Folds observations of a Workload that are about to be committed, so that what follows from them is committed with
+them.
 
 In: the states as they are folded, and events of one stream with the places that they are about to get. Out: the state
 that the stream will have, or nothing where more depends on the events than this state: other Workloads of the same job,
@@ -67,8 +68,8 @@ def _concerns_one(index: WorkloadIndex, state: WorkloadState, recorded: Recorded
 
 def leads_nowhere(index: WorkloadIndex, events: Sequence[Recorded], now: datetime) -> bool:
     """Whether nothing will be decided on events of a stream once they are folded, as far as that can be told before: on
-    those of the user's job, and on the first ones of a Workload. Nobody decides by this: events that lead nowhere are not
-    urgent. Where they may lead somewhere together with another stream's, they are.
+    those of the user's job, and on the first ones of a Workload. Nobody decides by this: events that lead nowhere are
+    not urgent. Where they may lead somewhere together with another stream's, they are.
     """
     if not index.ready or index.policy.scoring is not None:
         return False

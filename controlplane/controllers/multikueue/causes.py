@@ -1,8 +1,8 @@
 """Finds the event that a decision rests on: the last of all that had to be so.
 
-In: a decision, the positions of its Workload and of what is around it. Out: a position in the log, for `caused_by`. Pure:
-one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a grace,
-rests on what began the time."""
+In: a decision, the positions of its Workload and of what is around it. Out: a position in the log, for `caused_by`.
+Pure: one table, and a rule for which streams may cause what. A decision that only time let ripen, such as the end of a
+grace, rests on what began the time."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def causes_of(decisions: Sequence[events.WorkloadDecision], state: WorkloadState
 
 
 def cause_of(decision: events.WorkloadDecision, state: WorkloadState, own: FacetPositions, around: Around) -> int:
-    """Return the position of the event that a decision rests on. `own` are the Workload's positions, `around` those outside
-    its stream. What no rule knows rests on the newest event of the stream."""
+    """Return the position of the event that a decision rests on. `own` are the Workload's positions, `around` those
+    outside its stream. What no rule knows rests on the newest event of the stream."""
     cluster = about(decision, state)
     words: facets.Words = {"c": (cluster,), "any": _NamedClusters(own), "other": _NamedClusters(own, cluster)}
     names = facets.names_of(CAUSES, decision, words)

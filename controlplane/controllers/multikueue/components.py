@@ -2,9 +2,9 @@
 cluster, with one copy of the job.
 
 In: a Workload, and the others of the same job. Out: where it has to go, whether it has to wait, and whether the copy of
-the job stays for another. Pure. All of them nominate nothing but the first, until it has a cluster; the others follow it
-there, and wait while that is away. The copy is created by the first that is admitted, and goes with the last that wants
-it. Kueue's own: kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go, ff69552e."""
+the job stays for another. Pure. All of them nominate nothing but the first, until it has a cluster; the others follow
+it there, and wait while that is away. The copy is created by the first that is admitted, and goes with the last that
+wants it. Kueue's own: kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go, ff69552e."""
 
 from __future__ import annotations
 

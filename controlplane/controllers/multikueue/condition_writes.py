@@ -19,16 +19,16 @@ from controlplane.log.event import Recorded
 from controlplane.runtime.writes import Effect, OpenWrites, opened, refused
 
 _replace = msgspec.structs.replace
-# The first time it is written again at once, since a person may have done it; then after a second, two, four and so on. What did
-# not happen for so long begins anew.
+# The first time it is written again at once, since a person may have done it; then after a second, two, four and so on.
+# What did not happen for so long begins anew.
 _FIRST, _LONGEST, _FORGOTTEN = timedelta(seconds=1), timedelta(minutes=5), timedelta(minutes=15)
 _DOUBLINGS = 10
 
 
 class ConditionWrite(OpenWrites[WorkloadWrite, RepeatedWriteFailure]):
-    """One object's version in the log, its open write and its trouble. `said` is the condition that was decided last, its status
-    and reason (its message counts attempts); `shown` whether the object has had it since; `overwritten` how often, lately,
-    somebody wrote another one in its place, and `at` when.
+    """One object's version in the log, its open write and its trouble. `said` is the condition that was decided last,
+    its status and reason (its message counts attempts); `shown` whether the object has had it since; `overwritten` how
+    often, lately, somebody wrote another one in its place, and `at` when.
     """
 
     version: int = 0

@@ -49,7 +49,8 @@ class Active(msgspec.Struct, frozen=True):
 def cluster_active(connection: Connection | None) -> Active | None:
     """Return the condition of a MultiKueueCluster; None while nothing is known, so that a restart writes nothing.
 
-    A further name of a cluster is active, as with Kueue, though it is not used: it answers, and its kubeconfig is good."""
+    A further name of a cluster is active, as with Kueue, though it is not used: it answers, and its kubeconfig is
+    good."""
     if connection is None or connection.phase in ("Unknown", "Removed"):
         return None
     if connection.connected or connection.phase == "Standby":

@@ -33,14 +33,14 @@ class MultiKueuePolicy(Value):
     `readmission_grace` how long a copy on a cluster that came back may wait for its Workload to get quota again;
     `requeues_per_minute` (0: no limit) and `mass_outage_share` (1: never) bound what a lost cluster may set in motion.
     Not `dispatches`: only the clusters are followed, for other controllers. `judged`: kinds of job (`Kind.name`) of
-    which a controller judges which clusters can take them, before they are offered. `awaited`: the kinds of job
-    that have to be in view on the management cluster, or be off there, before anything is decided; all of the adapters'
-    if it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`.
-    `scoring`: the rules by which clusters are left out and ordered, and over which `scoring_window` their answers count;
-    None where they are not. `pod_gate`: which scheduling gate keeps a dispatched pod from running on the management cluster,
-    `own` or `kueue`. `claims`: jobs of our queues are made ours when they are created. `own_only`: Workloads
-    and jobs of queues that lead to others' checks are not recorded. `orchestrated_preemption`: copies preempt others when we
-    let them, one cluster every `preemption_pause`."""
+    which a controller judges which clusters can take them, before they are offered. `awaited`: the kinds of job that
+    have to be in view on the management cluster, or be off there, before anything is decided; all of the adapters' if
+    it is None. `dispatcher` nominates clusters (`nominate`), of which one asks `step_size` more every `dispatch_round`.
+    `scoring`: the rules by which clusters are left out and ordered, and over which `scoring_window` their answers
+    count; None where they are not. `pod_gate`: which scheduling gate keeps a dispatched pod from running on the
+    management cluster, `own` or `kueue`. `claims`: jobs of our queues are made ours when they are created. `own_only`:
+    Workloads and jobs of queues that lead to others' checks are not recorded. `orchestrated_preemption`: copies preempt
+    others when we let them, one cluster every `preemption_pause`."""
 
     origin: str = "multikueue"
     controller_name: str = "kueue.x-k8s.io/multikueue"
@@ -98,9 +98,9 @@ class WorkloadContext(Value):
     take the job, None where nobody judges its kind. `scoring`: what clusters are scored by, None where they are not.
     `core_writes_until`: until when a write of Kueue's core to the Workload is waited for. `slices`: the other Workloads
     of the same elastic job, and `strays` those of which only copies with its name are known; `members`: the pods of the
-    group beside `job`; `components`: the other Workloads of a job that has several. `unread`: the clusters on which there
-    is something of the Workload that nobody could read yet, with what was wrong: it is unknown there what runs. `hidden`:
-    there is a Workload of its name that cannot be read."""
+    group beside `job`; `components`: the other Workloads of a job that has several. `unread`: the clusters on which
+    there is something of the Workload that nobody could read yet, with what was wrong: it is unknown there what runs.
+    `hidden`: there is a Workload of its name that cannot be read."""
 
     policy: MultiKueuePolicy
     ready: bool
@@ -128,8 +128,8 @@ class WorkloadContext(Value):
         return self._watched(cluster) and cluster not in self.unread
 
     def unknown_on(self, cluster: str) -> bool:
-        """Whether it is unknown what is on a cluster: it is out of view, also under every other name that leads to it, and was not
-        taken out of use before it ever answered."""
+        """Whether it is unknown what is on a cluster: it is out of view, also under every other name that leads to it,
+        and was not taken out of use before it ever answered."""
         connection = self.connections.get(cluster)
         if self.in_view(cluster) or (connection is not None and connection.removed and not connection.connected_once):
             return False
@@ -140,7 +140,8 @@ class WorkloadContext(Value):
         )
 
     def unread_on(self, cluster: str) -> ObservationRefused | None:
-        """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there is none."""
+        """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there
+        is none."""
         return self.unread.get(cluster) if self._watched(cluster) else None
 
     def _watched(self, cluster: str) -> bool:

@@ -19,7 +19,8 @@ from controlplane.log.event import Recorded
 from controlplane.runtime.facets import FacetPositions, moved
 
 Around = Sequence[FacetPositions]
-"""The positions outside a Workload's stream: those of its job, of what leads to clusters, of connections. They share no name."""
+"""The positions outside a Workload's stream: those of its job, of what leads to clusters, of connections. They share no
+name."""
 
 _ONCE = ("admissioncheck", "multikueueconfig", "clusterqueue")
 
@@ -78,7 +79,8 @@ class ContextFacets:
         return positions, own, self._connections.positions
 
     def newest(self, positions: Around, clusters: Iterable[str]) -> int:
-        """Return the newest of the positions around a Workload (`of`), of connections only of those of some clusters."""
+        """Return the newest of the positions around a Workload (`of`), of connections only of those of some
+        clusters."""
         job, own, _ = positions
         connections = (self._connections.newest_by_cluster.get(name, 0) for name in clusters)
         return max((*job.values(), *own.values(), *connections), default=0)

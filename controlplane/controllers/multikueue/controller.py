@@ -99,7 +99,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return self._observer.observe(change, now)
 
     def take_missed(self) -> bool:
-        """Return whether Workloads and jobs have to be listed again: some that were not recorded may concern us by now."""
+        """Return whether Workloads and jobs have to be listed again: some that were not recorded may concern us by
+        now."""
         return self._own is not None and self._own.take_missed()
 
     def fold(self, recorded: Recorded) -> None:
@@ -124,9 +125,9 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return stream.startswith("workload/") and stream not in self.index.workloads
 
     def leaves_nothing(self, stream: str) -> bool:
-        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if it is not
-        one of `needed_streams` either, and none of them is younger than `forgets_after`; but for the UIDs of what went last,
-        which are hints.
+        """Whether no state is left of a stream. A fold of the log without its events gives what it gives with them if
+        it is not one of `needed_streams` either, and none of them is younger than `forgets_after`; but for the UIDs of
+        what went last, which are hints.
         """
         return not self.index.has_job(stream) if stream.startswith("job/") else self.is_over(stream)
 
@@ -136,8 +137,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     @property
     def forgets_after(self) -> timedelta:
-        """For how long what happened to a Workload counts for others: the answers of clusters, and how many Workloads were
-        queued again in the last minute.
+        """For how long what happened to a Workload counts for others: the answers of clusters, and how many Workloads
+        were queued again in the last minute.
         """
         return max(self.policy.scoring_window, timedelta(minutes=1))
 
@@ -155,7 +156,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return Decided()
 
     def decided_afresh(self, stream: str, now: datetime) -> Decided:
-        """Return what follows for a stream on what is folded alone; what was decided and is not folded yet stays known."""
+        """Return what follows for a stream on what is folded alone; what was decided and is not folded yet stays
+        known."""
         granted, chosen = self._granted.copy(), self._chosen.copy()
         self.forget_unfolded()
         try:
@@ -169,8 +171,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         self._chosen.clear()
 
     def anticipate(self, events: Sequence[Recorded], now: datetime) -> Decided | None:
-        """Return what follows from observations of a Workload that are about to be committed; None where they have to be
-        folded first.
+        """Return what follows from observations of a Workload that are about to be committed; None where they have to
+        be folded first.
         """
         if not self.policy.dispatches:
             return None
@@ -183,8 +185,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return Decided() if state is None else self._decided(stream, state, self.index.context(state), now)
 
     def plan(self, stream: str, now: datetime) -> PassResult[Event]:
-        """Return what is decided about a Workload, or about an outage, on what is folded and nothing else; without what a
-        log needs besides, for whoever appends nothing."""
+        """Return what is decided about a Workload, or about an outage, on what is folded and nothing else; without what
+        a log needs besides, for whoever appends nothing."""
         self.forget_unfolded()
         if stream == FLEET_STREAM:
             return PassResult(decisions=[new.event for new in self._decide_outage().events])
@@ -213,7 +215,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def _with_choices(self, context: WorkloadContext, state: WorkloadState) -> WorkloadContext:
         """Return the context with the choices of clusters in it that were decided a moment ago and are not folded yet:
-        the spread of a queue's Workloads is kept to exactly. One that the log did not take, or has given already, is dropped.
+        the spread of a queue's Workloads is kept to exactly. One that the log did not take, or has given already, is
+        dropped.
         """
         scoring, local = context.scoring, state.local
         if scoring is None or local is None:
@@ -228,7 +231,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return msgspec.structs.replace(context, scoring=msgspec.structs.replace(scoring, facts=facts))
 
     def _open(self, stream: str, choice: UnfoldedChoice) -> bool:
-        """Whether a choice may still come: the log takes it only where every stream has the version that it rests on."""
+        """Whether a choice may still come: the log takes it only where every stream has the version that it rests
+        on."""
         known = self.index.workloads.get(stream)
         return (
             known is not None

@@ -1,8 +1,9 @@
-"""Tells of a write that Kueue's core is about to make to a Workload of the management cluster, so that ours waits for it.
+"""Tells of a write that Kueue's core is about to make to a Workload of the management cluster, so that ours waits for
+it.
 
 In: what is seen of Workloads. Out: until when the write of one is waited for. Pure. Once a Workload has quota and its
-checks, core says `Admitted=False` with the reason UnsatisfiedAdmissionChecks, some ten milliseconds later in a write of its
-own if the scheduler had not seen the checks yet (`SyncAdmittedCondition` in kubernetes-sigs/kueue
+checks, core says `Admitted=False` with the reason UnsatisfiedAdmissionChecks, some ten milliseconds later in a write of
+its own if the scheduler had not seen the checks yet (`SyncAdmittedCondition` in kubernetes-sigs/kueue
 pkg/workload/admissionchecks.go, and its callers, ff69552e). A nomination before that only meets a conflict. Not every
 Kueue does so (gate UnadmittedWorkloadsObservability): it is waited for where that was seen of any Workload, and for a
 moment at most."""

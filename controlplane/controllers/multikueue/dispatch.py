@@ -101,8 +101,8 @@ def _eligible(pass_: WorkloadPass, route: Route) -> list[str]:
 
 
 def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
-    """Leave out, for a while, a cluster whose Kueue deactivated the copy, or put it off for good: offered again at once it
-    would be rejected again.
+    """Leave out, for a while, a cluster whose Kueue deactivated the copy, or put it off for good: offered again at once
+    it would be rejected again.
     """
     for cluster, remote in pass_.state.remotes.items():
         clone = remote.clone
@@ -131,9 +131,9 @@ def _refusal(remote: Remote) -> WorkloadReason | None:
 
 
 def _evicted_without_job(remote: Remote) -> bool:
-    """Whether a copy was evicted by its worker before it had a job. Kueue takes the quota of what it evicted back by its
-    job (`ReconcileGenericJob` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e): a copy without
-    one would keep it for ever, and never be admitted again.
+    """Whether a copy was evicted by its worker before it had a job. Kueue takes the quota of what it evicted back by
+    its job (`ReconcileGenericJob` in kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go, ff69552e): a copy
+    without one would keep it for ever, and never be admitted again.
     """
     clone = remote.clone
     kept = clone is not None and clone.is_true("Evicted") and clone.is_true("QuotaReserved") and not clone.bound_to
@@ -144,8 +144,8 @@ def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -
     """Choose the cluster that admitted first by its own clock; equal seconds are decided by the order in which the log
     saw them.
 
-    Only a cluster that is nominated in the stored object can be selected (see the module). One whose copy is being removed
-    or stopped has to show first what became of that.
+    Only a cluster that is nominated in the stored object can be selected (see the module). One whose copy is being
+    removed or stopped has to show first what became of that.
     """
     if not pass_.state.dispatching:
         return ""
@@ -270,7 +270,8 @@ def _job_refused(pass_: WorkloadPass, winner: str) -> bool:
 
 
 def _has_to_wait(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> bool:
-    """Whether another check is not Ready yet, or Kueue may still be about to write: then it is looked at again later."""
+    """Whether another check is not Ready yet, or Kueue may still be about to write: then it is looked at again
+    later."""
     if any(entry.state != "Ready" for entry in local.checks if entry.name != check.name):
         return True
     until = pass_.context.core_writes_until
@@ -316,7 +317,8 @@ def _withdraw(pass_: WorkloadPass, asked: Collection[str]) -> None:
 
 
 def _nominate(pass_: WorkloadPass, local: WorkloadObserved, found: Nominated, attempt: int) -> bool:
-    """Keep the stored nomination in line with the clusters that are to be asked; return whether that was decided now."""
+    """Keep the stored nomination in line with the clusters that are to be asked; return whether that was decided
+    now."""
     if pass_.state.dispatching and set(found.clusters) == set(local.nominated):
         return False
     nomination = NominationDecided(

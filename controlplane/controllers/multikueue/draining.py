@@ -43,8 +43,8 @@ def drain(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job: 
 
 
 def rest_of_deleted(pass_: WorkloadPass) -> None:
-    """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it, and
-    no other Workload is made of its job before."""
+    """Write that nothing runs, once a Workload that is being deleted has no copies any more: no worker would report it,
+    and no other Workload is made of its job before."""
     context, job = pass_.context, pass_.context.job
     if job is None or job.inactive or job.deleting or not _is_delegated(pass_, job):
         return
@@ -56,8 +56,8 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
 
 
 def _is_delegated(pass_: WorkloadPass, job: JobObserved) -> bool:
-    """Whether the job runs on workers alone, and no slice has it, or is about to: one that is not ours runs here, and its own
-    controller says how."""
+    """Whether the job runs on workers alone, and no slice has it, or is about to: one that is not ours runs here, and
+    its own controller says how."""
     context = pass_.context
     elsewhere = any(other.remotes for other in context.slices)
     ours = (

@@ -1,5 +1,5 @@
-"""Follows an elastic job from one of its Workloads to the next: Kueue replaces a Workload by a larger slice while the job
-runs, and makes one smaller in place.
+"""Follows an elastic job from one of its Workloads to the next: Kueue replaces a Workload by a larger slice while the
+job runs, and makes one smaller in place.
 
 In: a pass over a slice, and the other slices of the same job with what they have on workers. Out: the next slice's copy
 on the cluster that has the job; the job bound to it, and made larger, in one write, once it is admitted there; and
@@ -42,8 +42,8 @@ def refuses(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> 
 
 
 def handed_over(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
-    """Whether a worker's Kueue has replaced this slice already, and that of the management cluster is about to. If the one that took
-    its place is lost, to a backup say, that is so while the job is there or may run under its name.
+    """Whether a worker's Kueue has replaced this slice already, and that of the management cluster is about to. If the
+    one that took its place is lost, to a backup say, that is so while the job is there or may run under its name.
     """
     remote = pass_.state.remote(local.cluster_name)
     replaced = local.sliced and remote.finished is not None and remote.finished.reason == SLICE_REPLACED
@@ -131,8 +131,8 @@ def _settle(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job
 
 
 def _runs(pass_: WorkloadPass, cluster: str) -> bool:
-    """Whether the job runs on a cluster, or may: its copy is there, and the slice that has it was not deactivated, nor is gone there,
-    without which nobody starts it.
+    """Whether the job runs on a cluster, or may: its copy is there, and the slice that has it was not deactivated, nor
+    is gone there, without which nobody starts it.
     """
     if pass_.state.remote(cluster).job is not None:
         return True
@@ -148,8 +148,9 @@ def _runs(pass_: WorkloadPass, cluster: str) -> bool:
 
 
 def outlast(pass_: WorkloadPass, reason: WorkloadReason) -> None:
-    """Leave what runs of a slice that was replaced, until the next one has taken the job over, and report its end, which
-    is the job's. What has ended is removed, and what another slice left behind when it was evicted or placed elsewhere.
+    """Leave what runs of a slice that was replaced, until the next one has taken the job over, and report its end,
+    which is the job's. What has ended is removed, and what another slice left behind when it was evicted or placed
+    elsewhere.
     """
     local = pass_.state.local
     waits = late_status(pass_, local) if local is not None or not held_elsewhere(pass_) else ""
@@ -192,8 +193,8 @@ def _has_ended(pass_: WorkloadPass) -> bool:
 
 
 def _was_lost(pass_: WorkloadPass) -> bool:
-    """Whether the management cluster knows neither this slice nor one after it any more, as after a backup: its copy must
-    not be admitted, and take the place of the slice before, which counts again.
+    """Whether the management cluster knows neither this slice nor one after it any more, as after a backup: its copy
+    must not be admitted, and take the place of the slice before, which counts again.
     """
     heirs = _heirs(pass_)
     return pass_.state.local is None and bool(heirs) and not any(heir.replaces for heir in heirs)

@@ -2,7 +2,8 @@
 
 In: a pass over a Workload, with the copies of its job that were seen at their end. Out: the last status for the user's
 job, by which Kueue finishes the Workload; the end of a slice that Kueue does not finish. A copy may be deleted the
-moment it has ended (`ttlSecondsAfterFinished`, or somebody who tidies up): it has run, and is not run again for that."""
+moment it has ended (`ttlSecondsAfterFinished`, or somebody who tidies up): it has run, and is not run again for
+that."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
     """Write the status of a copy that ended and is gone to the user's job; return whether the Workload only waits for
     Kueue to finish it.
 
-    Of a kind whose attempts begin anew, of a pod, and of a job that another cluster or slice has by now, such an end means
-    nothing."""
+    Of a kind whose attempts begin anew, of a pod, and of a job that another cluster or slice has by now, such an end
+    means nothing."""
     job, adapter = pass_.context.job, pass_.context.adapter
     if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences:
         return False
@@ -45,7 +46,8 @@ def _ended_on(pass_: WorkloadPass, local: WorkloadObserved) -> str:
 
 
 def end_is_told(pass_: WorkloadPass, job: JobObserved) -> bool:
-    """Whether another slice of the job saw it end, and is about to write that to the user's job: none begins it anew."""
+    """Whether another slice of the job saw it end, and is about to write that to the user's job: none begins it
+    anew."""
     return not job.finished and any(
         other.ended
         and _no(other) is None
@@ -60,7 +62,8 @@ def _tells(state: WorkloadState) -> bool:
 
 
 def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
-    """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be done."""
+    """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be
+    done."""
     status = pass_.state.ended.get(cluster, "")
     if not status or job.finished or job.deleting or refused(pass_):
         return False
@@ -69,8 +72,8 @@ def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
 
 
 def refused(pass_: WorkloadPass, member: str = "") -> bool:
-    """Whether the user's job, or a pod of a group, has refused its last status often enough. One that was forbidden is tried
-    again later, and again: a right that was taken away comes back."""
+    """Whether the user's job, or a pod of a group, has refused its last status often enough. One that was forbidden is
+    tried again later, and again: a right that was taken away comes back."""
     trouble = _no(pass_.state, member)
     if trouble is None or trouble.code != _FORBIDDEN:
         return trouble is not None
@@ -80,8 +83,8 @@ def refused(pass_: WorkloadPass, member: str = "") -> bool:
 
 
 def forbidden(pass_: WorkloadPass, member: str = "") -> bool:
-    """Whether a last status that was refused often enough was forbidden: it is written later, so the copy that has it stays.
-    The log has it too, but may be put back to before it."""
+    """Whether a last status that was refused often enough was forbidden: it is written later, so the copy that has it
+    stays. The log has it too, but may be put back to before it."""
     trouble = _no(pass_.state, member)
     return trouble is not None and trouble.code == _FORBIDDEN
 
@@ -96,8 +99,9 @@ def finish_outgrown(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserv
     """Finish a slice whose job ended and was made larger after it; return whether it is such a one.
 
     Kueue finishes no slice that is too small for its job, and makes no other one for a job that has ended: the Workload
-    would keep its quota for ever (`EnsureWorkloadSlices` in kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go,
-    `ReconcileGenericJob` in pkg/controller/jobframework/reconciler.go, ff69552e)."""
+    would keep its quota for ever (`EnsureWorkloadSlices` in kubernetes-sigs/kueue
+    pkg/workloadslicing/workloadslicing.go, `ReconcileGenericJob` in pkg/controller/jobframework/reconciler.go,
+    ff69552e)."""
     if job.end is None or not local.sliced or not outgrown(local, job):
         return False
     pass_.write(
@@ -120,9 +124,9 @@ def _holder(pass_: WorkloadPass, local: WorkloadObserved) -> str:
 
 
 def _goes(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> bool:
-    """Whether a copy, or its Workload, is not there any more, or is being deleted, or is out of view: nobody will say that
-    it finished, or not soon. What has finished out of view finishes the Workload (`running.finish`), but not where another
-    cluster was chosen meanwhile."""
+    """Whether a copy, or its Workload, is not there any more, or is being deleted, or is out of view: nobody will say
+    that it finished, or not soon. What has finished out of view finishes the Workload (`running.finish`), but not where
+    another cluster was chosen meanwhile."""
     remote = pass_.state.remote(cluster)
     if not pass_.context.in_view(cluster):
         return remote.finished is None or (local.cluster_name or pass_.state.winner) not in ("", cluster)

@@ -53,8 +53,8 @@ class WorkloadWrite(WorkloadDecision):
 
 
 class NominationDecided(WorkloadWrite):
-    """Offer the Workload to these clusters: `status.nominatedClusterNames`. `round`: of a dispatcher that asks a few at a
-    time.
+    """Offer the Workload to these clusters: `status.nominatedClusterNames`. `round`: of a dispatcher that asks a few at
+    a time.
     """
 
     attempt: int
@@ -70,7 +70,8 @@ class AttemptBegun(WorkloadDecision):
 
 
 class ClusterScore(Part):
-    """How a cluster was scored: the weighted sum of its `rules`, each from 0 to 100, and the `facts` that they rest on."""
+    """How a cluster was scored: the weighted sum of its `rules`, each from 0 to 100, and the `facts` that they rest
+    on."""
 
     cluster: str
     score: int
@@ -97,8 +98,8 @@ class CloneDecided(WorkloadWrite):
 
 
 class GateOpeningDecided(WorkloadWrite):
-    """Open the preemption gate of a copy: it may preempt others on its worker. `blocked`: every cluster whose copy asked
-    for that, with the time of its condition."""
+    """Open the preemption gate of a copy: it may preempt others on its worker. `blocked`: every cluster whose copy
+    asked for that, with the time of its condition."""
 
     attempt: int
     uid: str
@@ -173,8 +174,8 @@ class CheckStateDecided(WorkloadWrite):
 
 
 class StatusRelayDecided(WorkloadWrite):
-    """Write a status to the user's job: the winner's, or one in which nothing runs. `member` as in `JobCreationDecided`;
-    `outcome`: how the Workload of a pod ended, whose own end nobody saw; it is the pod's then."""
+    """Write a status to the user's job: the winner's, or one in which nothing runs. `member` as in
+    `JobCreationDecided`; `outcome`: how the Workload of a pod ended, whose own end nobody saw; it is the pod's then."""
 
     WHERE: ClassVar[Where] = "Job"
     kind: str

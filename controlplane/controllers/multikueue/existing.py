@@ -97,8 +97,9 @@ class ExistingObjects:
         return next((one for one in self.members_of(state) if one.name == member), None)
 
     def is_over(self, state: WorkloadState) -> bool:
-        """Whether nothing is left to do about a Workload: it has finished, or is gone, nothing of it is left on a cluster, and its
-        job shows how it ended, which one does not that was put back with its cluster, or that it rests."""
+        """Whether nothing is left to do about a Workload: it has finished, or is gone, nothing of it is left on a
+        cluster, and its job shows how it ended, which one does not that was put back with its cluster, or that it
+        rests."""
         if (
             state.remotes
             or state.effects
@@ -125,8 +126,8 @@ class ExistingObjects:
         )
 
     def strays_of(self, state: WorkloadState, streams: Iterable[str]) -> tuple[WorkloadState, ...]:
-        """Return the Workloads, of these streams, of which nothing is known but copies that have the name of the elastic job that a
-        Workload is of; none for any other."""
+        """Return the Workloads, of these streams, of which nothing is known but copies that have the name of the
+        elastic job that a Workload is of; none for any other."""
         if not is_slice(state):
             return ()
         return tuple(self.workloads[stream] for stream in sorted(streams) if stream in self.workloads)
@@ -136,7 +137,8 @@ class ExistingObjects:
         return self._remote_jobs.get((cluster, uid), "") or self.unread.stream_of(cluster, uid)
 
     def unread_of(self, state: WorkloadState) -> Mapping[str, ObservationRefused]:
-        """Return the clusters on which there is something of a Workload that nobody has read, and what was wrong with it."""
+        """Return the clusters on which there is something of a Workload that nobody has read, and what was wrong with
+        it."""
         copies = [(WORKLOADS.name, state.namespace, state.name)]
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
         if adapter is not None and state.owner is not None:

@@ -1,8 +1,9 @@
 """Notes what a decision looks at, of a Workload, its copies, its job and the clusters, with the position in the log
 at which it came to be so.
 
-In: states before and after an event. Out: `controlplane.runtime.facets.FacetPositions`. The names are `w` for the Workload,
-`CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of streams."""
+In: states before and after an event. Out: `controlplane.runtime.facets.FacetPositions`. The names are `w` for the
+Workload, `CLUSTER/w` and `CLUSTER/j` for its copy and the job's there, and outside a Workload's stream those of
+streams."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Copies the last status of a job before its Workload is finished, or after it, where it came late.
 
-In: a pass over a Workload of which a copy has finished. Out: the last status for the user's job, and whether it is still
-waited for: nothing runs meanwhile, but quota is held."""
+In: a pass over a Workload of which a copy has finished. Out: the last status for the user's job, and whether it is
+still waited for: nothing runs meanwhile, but quota is held."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: boo
 
 
 def _end_as_their_workload(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
-    """Write to each pod whose copy was gone before its end was seen that it ended as its Workload; return whether that is
-    still to be done. Of an end that is seen the news may be a little behind.
+    """Write to each pod whose copy was gone before its end was seen that it ended as its Workload; return whether that
+    is still to be done. Of an end that is seen the news may be a little behind.
     """
     known, waiting = pass_.state.remote(cluster), False
     if known.finished is None or not pass_.context.available(cluster):
@@ -85,8 +85,8 @@ def _without_an_end(pass_: WorkloadPass, job: JobObserved, known: Remote) -> lis
 
 
 def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
-    """Whether the last status, which is out of view, is waited for: nothing runs meanwhile, but quota is held. A cluster
-    that is lost is waited for as long as its grace; if it comes back, its status is written late.
+    """Whether the last status, which is out of view, is waited for: nothing runs meanwhile, but quota is held. A
+    cluster that is lost is waited for as long as its grace; if it comes back, its status is written late.
     """
     until = pass_.context.lost_until(cluster, pass_.state.remote(cluster).finished_at or pass_.now, job.kind)
     if until is not None and pass_.now < until:
@@ -95,8 +95,8 @@ def _may_come(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
 
 
 def late_status(pass_: WorkloadPass, local: WorkloadObserved | None) -> str:
-    """Write the last status that came after the Workload was finished without it, or was gone; return the cluster whose copy has
-    to stay for it.
+    """Write the last status that came after the Workload was finished without it, or was gone; return the cluster whose
+    copy has to stay for it.
 
     A copy is removed at the version that was seen, so one whose last status is still on its way refuses to go.
     """
@@ -122,8 +122,8 @@ def _ends(pass_: WorkloadPass, local: WorkloadObserved | None) -> list[tuple[str
 
 
 def _is_its_end(pass_: WorkloadPass, local: WorkloadObserved, remote: Remote) -> bool:
-    """Whether a copy ended as the Workload says that it did, whose cluster is not used under its name any more: it may be that
-    cluster under another one.
+    """Whether a copy ended as the Workload says that it did, whose cluster is not used under its name any more: it may
+    be that cluster under another one.
     """
     said, ended = local.condition("Finished"), remote.finished
     connection = pass_.context.connections.get(local.cluster_name)

@@ -47,8 +47,8 @@ _Built = tuple[str, Event, tuple[Body, ...]]
 
 
 class QueueObserver:
-    """Makes events of the queues of workers, of each version that differs in what is recorded; none where clusters are not
-    scored by their flavors."""
+    """Makes events of the queues of workers, of each version that differs in what is recorded; none where clusters are
+    not scored by their flavors."""
 
     def __init__(self, *, flavored: bool) -> None:
         self._flavored, self._repeats = flavored, Deduplicator()
@@ -215,7 +215,8 @@ def _lacking(groups: Sequence[WorkerResourceGroup], asked: Mapping[str, Mapping[
 
 
 def _take(group: WorkerResourceGroup, wanted: Mapping[str, int], taken: dict[tuple[str, str], int]) -> str:
-    """Take amounts from the first flavor of a group that has them; return what there is too little of, "" if they fit."""
+    """Take amounts from the first flavor of a group that has them; return what there is too little of, "" if they
+    fit."""
     missing = "no flavor"
     for flavor in group.flavors:
         missing = _missing(flavor, wanted, taken)
@@ -230,5 +231,8 @@ def _missing(flavor: WorkerFlavor, wanted: Mapping[str, int], taken: Mapping[tup
     for resource, amount in wanted.items():
         free = max(nanos(flavor.free.get(resource, "0")) - taken.get((flavor.name, resource), 0), 0)
         if amount > free:
-            return f"{spell(resource, to_milli(free))} {resource} free in {flavor.name}, {spell(resource, to_milli(amount))} asked"
+            return (
+                f"{spell(resource, to_milli(free))} {resource} free in {flavor.name}, "
+                f"{spell(resource, to_milli(amount))} asked"
+            )
     return ""

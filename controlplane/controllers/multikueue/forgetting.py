@@ -1,5 +1,5 @@
-"""Takes what is gone out of what is known, by its UID: a list shows another object of the name before it says that the one
-before is gone."""
+"""Takes what is gone out of what is known, by its UID: a list shows another object of the name before it says that the
+one before is gone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Hosts the dispatch of Workloads. It is there even where nothing is dispatched, since MultiKueueClusters are how other
 controllers get to other clusters.
 
-In: settings, or what a reader of the log was told of them. Out: the controller's part of the log, what it watches of which
-cluster, and its policy."""
+In: settings, or what a reader of the log was told of them. Out: the controller's part of the log, what it watches of
+which cluster, and its policy."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTI
 _CONNECTIVITY = connectivity.EVENTS
 # Where nothing is dispatched, the clusters are all that counts.
 _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
-# No class of events has others below it: of each event its very class is asked, which is quicker than `isinstance` (see `ByClass`).
+# No class of events has others below it: of each event its very class is asked, which is quicker than `isinstance` (see
+# `ByClass`).
 _LOCAL = frozenset((observations.WorkloadObserved, observations.WorkloadGone))
 
 

@@ -60,8 +60,8 @@ def _shown_by(
 
 
 def fold_moved(state: WorkloadState, cluster: str, uid: str) -> WorkloadState:
-    """Return the state after the job's copy on a cluster was seen as that of another slice: here it is not any more, and
-    nothing was lost.
+    """Return the state after the job's copy on a cluster was seen as that of another slice: here it is not any more,
+    and nothing was lost.
     """
     remote = state.remote(cluster)
     if remote.job is None or remote.job.uid != uid:
@@ -76,8 +76,8 @@ def fold_moved(state: WorkloadState, cluster: str, uid: str) -> WorkloadState:
 
 
 def fold_left_behind(before: WorkloadState, after: WorkloadState, cluster: str, kind: str) -> WorkloadState:
-    """Return the state after a copy was seen to be gone on a cluster where jobs of its kind cannot be seen: the one that
-    it was bound to may still run there.
+    """Return the state after a copy was seen to be gone on a cluster where jobs of its kind cannot be seen: the one
+    that it was bound to may still run there.
     """
     remote = before.remote(cluster)
     if not remote.binds or remote.job is not None or after.remote(cluster).clone is not None:

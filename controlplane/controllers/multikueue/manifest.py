@@ -11,9 +11,9 @@ from controlplane.runtime.manifest import Deferred, Manifest
 MANIFEST = Manifest(
     title="Workloads",
     intro=(
-        "What an API server showed: `uid` and `resource_version` say which state of which object; specs and statuses are named by"
-        " their hash. `kept` says under which hash a body is stored that is stored without"
-        " [what is private](../howto/production/privacy.md), or the size of one that is too large."
+        "What an API server showed: `uid` and `resource_version` say which state of which object; specs and statuses "
+        "are named by their hash. `kept` says under which hash a body is stored that is stored without [what is "
+        "private](../howto/production/privacy.md), or the size of one that is too large."
     ),
     events=events.EVENTS,
     phrases=PHRASES,
@@ -47,7 +47,8 @@ MANIFEST = Manifest(
         "clusterqueue/NAME": "a ClusterQueue",
         "localqueue/NS/NAME": "a LocalQueue of the management cluster, where the webhook of jobs is served",
         "workerclusterqueue/CLUSTER/NAME": "a worker's ClusterQueue, where clusters are scored by its flavors",
-        "workerlocalqueue/CLUSTER/NS/NAME": "a LocalQueue of a worker, where clusters are scored by the flavors behind it",
+        "workerlocalqueue/CLUSTER/NS/NAME": "a LocalQueue of a worker, where clusters are scored by the flavors "
+        "behind it",
         "admissioncheck/NAME": "an AdmissionCheck",
         "multikueueconfig/NAME": "a MultiKueueConfig",
         "refused/CLUSTER/KIND/NS/NAME": "an object that could not be understood",

@@ -34,8 +34,8 @@ def create_members(pass_: WorkloadPass, cluster: str) -> None:
 
 
 def remove_members(pass_: WorkloadPass, cluster: str) -> None:
-    """Remove the copies that may run of pods that are gone, or are going: those in their places would run beside them, with more than
-    was admitted, and the ends of both would count. Kueue leaves them."""
+    """Remove the copies that may run of pods that are gone, or are going: those in their places would run beside them,
+    with more than was admitted, and the ends of both would count. Kueue leaves them."""
     staying = {one.name for one in pass_.context.members if not one.deleting}
     staying |= {pass_.context.job.name} if pass_.context.job is not None else set()
     for name, copy in sorted(pass_.state.remote(cluster).members.items()):
@@ -44,8 +44,8 @@ def remove_members(pass_: WorkloadPass, cluster: str) -> None:
 
 
 def name_taken(pass_: WorkloadPass, cluster: str) -> str:
-    """Return what an API server said of a pod of the group whose name is somebody else's there; "" if none is. The group
-    cannot be whole there.
+    """Return what an API server said of a pod of the group whose name is somebody else's there; "" if none is. The
+    group cannot be whole there.
     """
     for local in pass_.context.members:
         trouble = pass_.state.trouble.get(f"{cluster}/Job/{local.name}")
@@ -61,8 +61,8 @@ def end_is_forgotten(local: JobObserved, remote: RemoteJobObserved) -> bool:
 
 
 def relay_members(pass_: WorkloadPass, cluster: str) -> None:
-    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended; an end again that a pod
-    does not show any more, since the management cluster went back to before."""
+    """Write the status of each copy to its pod, at most once an interval, and at once where it has ended; an end again
+    that a pod does not show any more, since the management cluster went back to before."""
     for local, remote in _pairs(pass_, cluster):
         last = pass_.state.relayed_members.get(local.name)
         known = last is not None and remote.status == last.status
@@ -79,8 +79,8 @@ def relay_members(pass_: WorkloadPass, cluster: str) -> None:
 
 
 def final_statuses(pass_: WorkloadPass, cluster: str, *, late: bool) -> bool:
-    """Write the last status of each pod; return whether any is still on its way. One that is forbidden for long is waited
-    for only once the Workload is finished (`late`)."""
+    """Write the last status of each pod; return whether any is still on its way. One that is forbidden for long is
+    waited for only once the Workload is finished (`late`)."""
     waiting = False
     for local, remote in _pairs(pass_, cluster):
         # That it was written before says nothing: the management cluster may have gone back to before.
@@ -122,8 +122,8 @@ def tell(
     member: str,
     outcome: str = "",
 ) -> None:
-    """Write a status to a pod: that of its copy on a cluster, or its own with the `outcome` of its Workload. The first pod of
-    a group is no `member`."""
+    """Write a status to a pod: that of its copy on a cluster, or its own with the `outcome` of its Workload. The first
+    pod of a group is no `member`."""
     pass_.write(
         StatusRelayDecided(
             kind=local.kind,

@@ -1,9 +1,10 @@
 """Says which of the clusters that can take a Workload are asked for it now: all of them, a few more each round in the
 order of the configuration or of their scores, or those that somebody else nominates.
 
-In: a pass over a Workload that waits, and the clusters that can take it. Out: the clusters, and the round. Kueue's dispatchers
-are the model (kubernetes-sigs/kueue pkg/controller/workloaddispatcher/incrementaldispatcher.go, ff69552e); unlike there a round
-survives a restart, since the log says when it began, and a cluster that is away holds no place in it."""
+In: a pass over a Workload that waits, and the clusters that can take it. Out: the clusters, and the round. Kueue's
+dispatchers are the model (kubernetes-sigs/kueue pkg/controller/workloaddispatcher/incrementaldispatcher.go, ff69552e);
+unlike there a round survives a restart, since the log says when it began, and a cluster that is away holds no place in
+it."""
 
 from __future__ import annotations
 

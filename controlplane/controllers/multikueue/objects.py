@@ -111,7 +111,8 @@ def owners(obj: Json) -> list[str]:
 
 
 def component(obj: Json) -> int:
-    """Return which one of the Workloads of a job that has several this is; -1 for any other, or if it cannot be read."""
+    """Return which one of the Workloads of a job that has several this is; -1 for any other, or if it cannot be
+    read."""
     found = str(section(meta(obj), "annotations").get(COMPONENT_INDEX, ""))
     return int(found) if found.isascii() and found.isdigit() else -1
 

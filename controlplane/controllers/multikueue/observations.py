@@ -74,7 +74,8 @@ class Conditioned(Observation):
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of a type is there and True."""
-        # The first of the type counts, as in `condition`; this is a loop of its own since every event asks several times.
+        # The first of the type counts, as in `condition`; this is a loop of its own since every event asks several
+        # times.
         for condition in self.conditions:
             if condition.type == kind:
                 return condition.status == "True"
@@ -87,11 +88,11 @@ class Conditioned(Observation):
 class WorkloadObserved(Conditioned):
     """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash
     of what a clone must share (the spec without priority, `active` and preemption gates). `elastic`: it is a slice of
-    an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`; `size`: then also how many pods
-    each pod set has. `owners`: the UIDs of all that own it, if they are several. `component`: which one of the Workloads of a
-    job that has several, -1 for any other. `applied`: the body of what Kueue applies
-    with every write of the admission and is no field here, "" in records of older versions. `requests`: what each pod set
-    takes, by resource, where clusters are scored by their flavors."""
+    an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`; `size`: then also how many
+    pods each pod set has. `owners`: the UIDs of all that own it, if they are several. `component`: which one of the
+    Workloads of a job that has several, -1 for any other. `applied`: the body of what Kueue applies with every write of
+    the admission and is no field here, "" in records of older versions. `requests`: what each pod set takes, by
+    resource, where clusters are scored by their flavors."""
 
     owner: Owner | None = None
     queue_name: str = ""
@@ -151,11 +152,11 @@ class JobEnd(Part):
 class JobObserved(Observation):
     """The user's job. `template` is the body of {labels, annotations, spec}, `status` that of the status, `status_key`
     its hash; `inactive` is Kueue's test whether nothing of it runs any more, by the mirrored status; `says_suspended`:
-    the status has a true `Suspended` condition; `execution_policy` and `cluster_selector`: the annotations of those names;
-    `labels`: its labels, where clusters are scored by them; `synced`: the hash of the fields of its spec that follow it to
-    a copy that is there, "" for a kind that has none; `size`: how many pods each pod set has, of an elastic job; `group`:
-    that of a pod which shares its Workload with others; `held`: a pod that Kueue does not let go here; `components`: how many
-    Workloads it has, of a kind that may have several; `end`: how an elastic job ended,
+    the status has a true `Suspended` condition; `execution_policy` and `cluster_selector`: the annotations of those
+    names; `labels`: its labels, where clusters are scored by them; `synced`: the hash of the fields of its spec that
+    follow it to a copy that is there, "" for a kind that has none; `size`: how many pods each pod set has, of an
+    elastic job; `group`: that of a pod which shares its Workload with others; `held`: a pod that Kueue does not let go
+    here; `components`: how many Workloads it has, of a kind that may have several; `end`: how an elastic job ended,
     None of one that runs, of any other, and in records of older versions."""
 
     kind: str
@@ -253,8 +254,8 @@ Configuration = (
     | LocalQueueObserved
     | MultiKueueClusterObserved
 )
-"""By what people configure MultiKueue. `manager`: the field manager that wrote it last, its status apart; "" in records of
-older versions."""
+"""By what people configure MultiKueue. `manager`: the field manager that wrote it last, its status apart; "" in records
+of older versions."""
 
 
 # --- observations: a worker ------------------------------------------------------------------------------------------
@@ -271,8 +272,8 @@ class PreemptionGate(Part):
 class CloneObserved(Conditioned):
     """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod
     sets that have one assigned; `size` as in `WorkloadObserved`. `gated`: its spec has MultiKueue's preemption gate;
-    `gates`: what its status says of all of them. `awaits`: the admission checks of the worker's own that are not Ready, with
-    what each says."""
+    `gates`: what its status says of all of them. `awaits`: the admission checks of the worker's own that are not Ready,
+    with what each says."""
 
     spec_key: str
     active: bool = True

@@ -48,8 +48,8 @@ class WorkloadObserver:
     ours.
 
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
-    known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload, and
-    little of it is decided on. `labelled`: jobs are recorded with their labels; `queued`: ClusterQueues with their
+    known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
+    and little of it is decided on. `labelled`: jobs are recorded with their labels; `queued`: ClusterQueues with their
     checks, and LocalQueues; `flavored`: what Workloads take, and the queues of workers."""
 
     def __init__(

@@ -42,8 +42,8 @@ def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observati
 
 
 def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObserved, tuple[Body, ...]]:
-    """Return what the log says of a copy of it on a worker, with the bodies that it names; `Misfit` for one that is bound
-    to no Workload.
+    """Return what the log says of a copy of it on a worker, with the bodies that it names; `Misfit` for one that is
+    bound to no Workload.
     """
     status = fields.section(obj, "status")
     body = body_of(status)

@@ -1,8 +1,10 @@
-"""Tells which Workloads and jobs of the management cluster concern a service that shares it with services of other logs.
+"""Tells which Workloads and jobs of the management cluster concern a service that shares it with services of other
+logs.
 
-In: what an API server showed, and what is known of queues, checks and Workloads. Out: whether it is recorded; and, when a queue
-leads to us that did not, that the kinds have to be listed again. What is not known to lead elsewhere concerns us: a queue or a
-check that is not in view yet, an object that cannot be read. So does what the log has something of already."""
+In: what an API server showed, and what is known of queues, checks and Workloads. Out: whether it is recorded; and, when
+a queue leads to us that did not, that the kinds have to be listed again. What is not known to lead elsewhere concerns
+us: a queue or a check that is not in view yet, an object that cannot be read. So does what the log has something of
+already."""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ _LEADS = ("admissioncheck/", "clusterqueue/", "localqueue/")
 
 
 class OwnObjects:
-    """`_recorded` has the streams that something was recorded on and that are not known to have ended: the log may not have it
-    yet. `_elsewhere` has the LocalQueues, by namespace and name, of which something was not recorded."""
+    """`_recorded` has the streams that something was recorded on and that are not known to have ended: the log may not
+    have it yet. `_elsewhere` has the LocalQueues, by namespace and name, of which something was not recorded."""
 
     def __init__(self, index: WorkloadIndex) -> None:
         self._index = index
@@ -61,7 +63,8 @@ class OwnObjects:
         return missed
 
     def _is_known(self, stream: str, namespace: str, name: str) -> bool:
-        """Whether the log has something of a Workload, or of a job or a Workload of it: what it has is kept up to date."""
+        """Whether the log has something of a Workload, or of a job or a Workload of it: what it has is kept up to
+        date."""
         index = self._index
         there = stream in index.workloads or index.has_job(stream)
         return there or (stream.startswith("workload/") and index.unread.hides(namespace, name))

@@ -253,8 +253,8 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     ),
     R.STALE_COPY: Sentence(
         "the copy cannot be used: deactivated, finished, going, without its job, or evicted before it had one",
-        "the copy on {cluster} cannot be used: it is deactivated, finished, going, without its job, or evicted before it "
-        "had one",
+        "the copy on {cluster} cannot be used: it is deactivated, finished, going, without its job, or evicted before "
+        "it had one",
     ),
     R.DRAINING: Sentence(
         "the Workload was evicted, and nothing may stay behind",
@@ -265,7 +265,8 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "the copy, or its job, is no longer there", "its copy, or the copy's job, is no longer on {cluster}"
     ),
     R.REMOTE_LOST: Sentence(
-        "the worker could not be reached until the grace was over: `multikueue.workerLostTimeout`, or an operator gave it up",
+        "the worker could not be reached until the grace was over: `multikueue.workerLostTimeout`, or an operator "
+        "gave it up",
         "{cluster} could not be reached until its grace (multikueue.workerLostTimeout) was over",
     ),
     R.OUT_OF_SYNC: Sentence(

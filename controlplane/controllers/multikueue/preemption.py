@@ -1,11 +1,11 @@
 """Lets the copies of a Workload preempt others on their workers, one cluster after the other.
 
-In: a pass over a Workload that waits, and the clusters that are asked. Out: at most one opening of a preemption gate. Each
-copy has a gate that its worker's Kueue keeps closed; one that could be admitted only by preempting says so, and waits. The
-one that said it first is let, and the next not before it had five minutes (`workloadToOpenPreemptionGate` in
+In: a pass over a Workload that waits, and the clusters that are asked. Out: at most one opening of a preemption gate.
+Each copy has a gate that its worker's Kueue keeps closed; one that could be admitted only by preempting says so, and
+waits. The one that said it first is let, and the next not before it had five minutes (`workloadToOpenPreemptionGate` in
 kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/workload.go, ff69552e; KEP-8303). When a gate was opened
-stands on the worker; what was decided and is not seen there yet stands in the log, and counts as well, also on a cluster
-that is away since."""
+stands on the worker; what was decided and is not seen there yet stands in the log, and counts as well, also on a
+cluster that is away since."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _carried_out(pass_: WorkloadPass, cluster: str, decided: datetime) -> dateti
 
 
 def _opened(pass_: WorkloadPass) -> Iterator[datetime]:
-    """Yield when each of the gates was opened that are open, or may be: also on clusters that are away, or not asked any
-    more. A time that is none, or far in the future, is nobody's who opened one."""
+    """Yield when each of the gates was opened that are open, or may be: also on clusters that are away, or not asked
+    any more. A time that is none, or far in the future, is nobody's who opened one."""
     pause = pass_.context.policy.preemption_pause
     for cluster, at in pass_.state.opening.items():
         yield _carried_out(pass_, cluster, at)

@@ -1,7 +1,7 @@
 """Holds what is known to exist of one Workload on one worker, and takes in what is seen there.
 
-In: observations of copies. Out: `Remote`, a value; the fold of the Workload (`controlplane.controllers.multikueue.state`)
-has one for each cluster."""
+In: observations of copies. Out: `Remote`, a value; the fold of the Workload
+(`controlplane.controllers.multikueue.state`) has one for each cluster."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _replace = msgspec.structs.replace
 class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
     `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
-    read: its resourceVersion, while `clone` and `job` are what could be read last. `members` are the pods of a group beside `job`,
-    by name."""
+    read: its resourceVersion, while `clone` and `job` are what could be read last. `members` are the pods of a group
+    beside `job`, by name."""
 
     clone: observations.CloneObserved | None = None
     job: observations.RemoteJobObserved | None = None
@@ -47,7 +47,8 @@ class Remote(msgspec.Struct, frozen=True):
 
     @property
     def binds(self) -> bool:
-        """Whether a job is bound to the clone that it did not outlast: one runs on whose slice was replaced by another."""
+        """Whether a job is bound to the clone that it did not outlast: one runs on whose slice was replaced by
+        another."""
         finished = self.finished
         over = finished is not None and finished.reason != SLICE_REPLACED
         return self.clone is not None and self.clone.bound_to != "" and not over

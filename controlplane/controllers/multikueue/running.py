@@ -74,8 +74,8 @@ def finish(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, job:
 
 
 def _replaced_by_none(pass_: WorkloadPass, condition: Condition) -> bool:
-    """Whether a slice was replaced on the worker, and here is none that did so: the management cluster was put back to before
-    there was one.
+    """Whether a slice was replaced on the worker, and here is none that did so: the management cluster was put back to
+    before there was one.
     """
     others = (other.local for other in pass_.context.slices if other.local is not None)
     return condition.reason == SLICE_REPLACED and all(local.is_true("Finished") for local in others)
@@ -315,8 +315,8 @@ def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: Re
 
 
 def _relay_due(pass_: WorkloadPass, check: CheckState) -> datetime:
-    """Return when a status may be relayed: an interval after the last one, or after the check became ready. A time that is yet
-    to come is nobody's who made it ready: another controller's clock may have been ahead.
+    """Return when a status may be relayed: an interval after the last one, or after the check became ready. A time that
+    is yet to come is nobody's who made it ready: another controller's clock may have been ahead.
     """
     interval = pass_.context.policy.status_interval
     ready = stamp(check.last_transition_time, pass_.now - interval)

@@ -2,10 +2,10 @@
 cost, how fast a cluster admitted lately, how often it refused, where the queue's other Workloads are, and where the
 job's data is.
 
-In: the rules, what is known of each cluster, the job's labels. Out: why a cluster is left out, and a score from 0 to 100
-for each of the others, with its parts. Pure. As in kube-scheduler each rule gives 0 to 100, and the sum is weighted
-(kubernetes/kubernetes pkg/scheduler/framework/runtime/framework.go, v1.36); `maxSkew` means what it does in pod topology
-spread (pkg/scheduler/framework/plugins/podtopologyspread)."""
+In: the rules, what is known of each cluster, the job's labels. Out: why a cluster is left out, and a score from 0 to
+100 for each of the others, with its parts. Pure. As in kube-scheduler each rule gives 0 to 100, and the sum is weighted
+(kubernetes/kubernetes pkg/scheduler/framework/runtime/framework.go, v1.36); `maxSkew` means what it does in pod
+topology spread (pkg/scheduler/framework/plugins/podtopologyspread)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class ScoringRules(Value):
 
 class ScoringFacts(Value):
     """What is known of a cluster. `labels`: of its MultiKueueCluster; `admission_seconds`: the median of its recent
-    `admissions`; `refusals` as recent; `placed`: how many Workloads of the same ClusterQueue are there; `flavors`: how well
-    the Workload fits into what is left there, and why (`controlplane.controllers.multikueue.flavors`)."""
+    `admissions`; `refusals` as recent; `placed`: how many Workloads of the same ClusterQueue are there; `flavors`: how
+    well the Workload fits into what is left there, and why (`controlplane.controllers.multikueue.flavors`)."""
 
     labels: Mapping[str, str] = {}
     admission_seconds: float | None = None
@@ -75,8 +75,8 @@ class WorkloadScoring(Value):
     facts: Mapping[str, ScoringFacts]
 
     def excluded(self, job: Subject, clusters: Sequence[str]) -> dict[str, str]:
-        """Return why some of the clusters that could take the job may not be asked, for people. The text does not change
-        while the reason stays, since it is written to the Workload."""
+        """Return why some of the clusters that could take the job may not be asked, for people. The text does not
+        change while the reason stays, since it is written to the Workload."""
         found = {}
         for cluster in clusters:
             labels = self._labels(cluster)

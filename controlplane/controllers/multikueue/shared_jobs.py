@@ -1,8 +1,8 @@
-"""Shows a copy of a job to every Workload that has it: a job may have several, and its copy is recorded on the stream of
-one of them.
+"""Shows a copy of a job to every Workload that has it: a job may have several, and its copy is recorded on the stream
+of one of them.
 
-In: events in the log's order. Out: the states of the others with the copy in them, and the streams to decide about. Which
-Workloads have which job is kept here too."""
+In: events in the log's order. Out: the states of the others with the copy in them, and the streams to decide about.
+Which Workloads have which job is kept here too."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FEW = 1000  # Workloads that are over, so many of which are remembered without 
 
 class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
-    seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the streams of jobs that its
-    state rests on, `_took_from` those of other Workloads, where copies are handed on or shown; `_rested` has both for
-    Workloads that are over."""
+    seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the streams of jobs
+    that its state rests on, `_took_from` those of other Workloads, where copies are handed on or shown; `_rested` has
+    both for Workloads that are over."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -116,8 +116,9 @@ class SharedJobs(ExistingObjects):
             self._unsure.discard(stream)
 
     def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
-        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of ours. Until
-        nothing of it is on a cluster the job's next Workload has to know: that of an elastic job has another name."""
+        """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of
+        ours. Until nothing of it is on a cluster the job's next Workload has to know: that of an elastic job has
+        another name."""
         if state.left is None or (state.local is None and (state.on_clusters or self._says_that_it_runs(state))):
             return state
         after = msgspec.structs.replace(state, left=None)
@@ -188,7 +189,8 @@ class SharedJobs(ExistingObjects):
                 self._enqueue(other)
 
     def _wake_slices(self, state: WorkloadState) -> None:
-        """Have the other Workloads of an elastic job looked at, also after one that is gone without another in its place."""
+        """Have the other Workloads of an elastic job looked at, also after one that is gone without another in its
+        place."""
         if is_slice(state) or state.left is not None:
             for other in sorted(self._siblings(state)):
                 self._enqueue(other)
@@ -215,8 +217,8 @@ class SharedJobs(ExistingObjects):
         return stream in self.workloads and _is_of(self.workloads[stream], uid)
 
     def components_of(self, state: WorkloadState) -> tuple[WorkloadState, ...]:
-        """Return the other Workloads of a job that has several, and those that are gone and know of a copy of it; none of
-        any other.
+        """Return the other Workloads of a job that has several, and those that are gone and know of a copy of it; none
+        of any other.
         """
         copies = [(name, one.job) for name, one in state.remotes.items() if one.job is not None and one.job.shared]
         found: set[str] = set()

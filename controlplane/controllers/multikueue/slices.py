@@ -1,7 +1,7 @@
 """Keeps the one job of an elastic job's slices in step with them: which slice has it on a cluster, and how large it is.
 
-In: a pass over a slice, and what the other slices of the same job have on workers. Out: writes to the job's copy, and to
-the slice's. Kueue's own: kubernetes-sigs/kueue pkg/controller/jobs/job/job_multikueue_adapter.go,
+In: a pass over a slice, and what the other slices of the same job have on workers. Out: writes to the job's copy, and
+to the slice's. Kueue's own: kubernetes-sigs/kueue pkg/controller/jobs/job/job_multikueue_adapter.go,
 pkg/controller/jobs/ray/ray_multikueue_adapter.go, ff69552e."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
 def held_elsewhere(pass_: WorkloadPass) -> Mapping[str, RemoteJobObserved]:
-    """Return the job's copies that run under the names of other slices, by cluster; not of those that are gone and that none
-    replaced, which are being removed.
+    """Return the job's copies that run under the names of other slices, by cluster; not of those that are gone and that
+    none replaced, which are being removed.
     """
     found: dict[str, RemoteJobObserved] = {}
     for other in pass_.context.slices:
@@ -90,7 +90,8 @@ def _resize(pass_: WorkloadPass, job: JobObserved, remote: RemoteJobObserved, cl
 
 
 def outgrown(local: WorkloadObserved, job: JobObserved) -> bool:
-    """Whether a slice that has quota is not what its job asks for, and cannot be made so in place: Kueue makes another."""
+    """Whether a slice that has quota is not what its job asks for, and cannot be made so in place: Kueue makes
+    another."""
     return bool(job.size) and not _is_current(local, job) and not _smaller(job.size, local.size)
 
 

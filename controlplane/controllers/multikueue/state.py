@@ -33,17 +33,18 @@ class Relayed(msgspec.Struct, frozen=True):
 class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], StreamFold):
     """A Workload, its copies and its open writes.
 
-    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or is evicted.
-    `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in it, `refused` the clusters
-    that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the status that was last written to the
-    user's job, as it was on the worker, `relayed_at` when one was written in this attempt. `returned`: the clusters that came back
-    with a copy of it, and when; `judged`: the verdict on each. `unsure`: where the job may have been created although the attempt
-    ended before that was seen, and its kind, and `unsure_at` since when the last of them is; `ended`: where a copy of the job was
-    seen that had ended, and its status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which
-    this was a slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or a
-    cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by name. `opening`:
-    where a preemption gate is being opened, or was without anybody seeing it yet, and since when. `positions`: where in the log it
-    came to be as it is (`controlplane.controllers.multikueue.facets`)."""
+    `attempt` counts dispatch attempts; one is `dispatching` from its first nomination until the Workload loses quota or
+    is evicted. `round` is that of a dispatcher that asks a few clusters at a time. `winner` is the cluster chosen in
+    it, `refused` the clusters that cannot have it in this attempt, `job_seen` where its job was seen. `relayed` is the
+    status that was last written to the user's job, as it was on the worker, `relayed_at` when one was written in this
+    attempt. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
+    `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
+    `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its
+    status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a
+    slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or
+    a cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by
+    name. `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
+    `positions`: where in the log it came to be as it is (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -294,8 +295,8 @@ def _fold_member_copy(
 
 
 def _opening_shown(state: WorkloadState, cluster: str) -> WorkloadState:
-    """Return the state once a cluster told by its copy, or by a no to the first try, whether the gate there is open: the
-    write was decided on an older version, so what is not open then is not opened by it any more."""
+    """Return the state once a cluster told by its copy, or by a no to the first try, whether the gate there is open:
+    the write was decided on an older version, so what is not open then is not opened by it any more."""
     return _replace(state, opening=without(state.opening, cluster)) if state.opening else state
 
 

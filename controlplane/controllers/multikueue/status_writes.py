@@ -6,9 +6,9 @@ In: the Workload as it was seen, the decision, the body of what is applied with 
 Kueue's core takes a field away by leaving it out of its server-side apply as field manager `kueue-admission`, and that
 removes only what no other manager owns. Hence nominations, the selection and the end are applied under that name too,
 with the whole set of fields and the resourceVersion that was decided on (`PatchAdmissionStatus` in
-kubernetes-sigs/kueue pkg/workload/patching/patching.go, ff69552e); and a check's state alone under MultiKueue's own name
-(`updateACS` in pkg/controller/admissionchecks/multikueue/workload.go). What an older version of ours or anybody else
-wrote otherwise still goes by an explicit null, which removes a field whoever owns it."""
+kubernetes-sigs/kueue pkg/workload/patching/patching.go, ff69552e); and a check's state alone under MultiKueue's own
+name (`updateACS` in pkg/controller/admissionchecks/multikueue/workload.go). What an older version of ours or anybody
+else wrote otherwise still goes by an explicit null, which removes a field whoever owns it."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def _requeue_is_empty(state: Json) -> bool:
 
 def _concerns_the_check_alone(decision: events.WorkloadWrite) -> bool:
     """Whether Kueue writes the state of the check without the rest: it selects no cluster, and the worker did not evict
-    its copy. Who is not rejected any more is queued again by a condition: Kueue's queues set a Workload with a failed check
-    aside, and look at it again for a change of Evicted or Requeued, and not for one of its checks
+    its copy. Who is not rejected any more is queued again by a condition: Kueue's queues set a Workload with a failed
+    check aside, and look at it again for a change of Evicted or Requeued, and not for one of its checks
     (kubernetes-sigs/kueue pkg/cache/queue/cluster_queue.go, PushOrUpdate).
     """
     return (

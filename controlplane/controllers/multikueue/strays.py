@@ -1,9 +1,10 @@
-"""Remembers jobs on workers that run under the name of a Workload of which the log knows nothing else: after the log went back, say,
-and the management cluster has not that Workload any more either. Whose job that is tells its own name alone.
+"""Remembers jobs on workers that run under the name of a Workload of which the log knows nothing else: after the log
+went back, say, and the management cluster has not that Workload any more either. Whose job that is tells its own name
+alone.
 
-In: the states of Workloads as they are kept. Out: for a job, the streams on which such copies of it are. It matters to elastic jobs,
-whose Workloads have another name each time: any other job's next Workload has the name of the one before. Pure, and made anew by every
-replay."""
+In: the states of Workloads as they are kept. Out: for a job, the streams on which such copies of it are. It matters to
+elastic jobs, whose Workloads have another name each time: any other job's next Workload has the name of the one before.
+Pure, and made anew by every replay."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from controlplane.controllers.multikueue.state import WorkloadState
 
 
 class StrayCopy(NamedTuple):
-    """A copy in view that an elastic job waits for. `stream` is where it was recorded; `goes` is when it is removed, None if
-    nobody but its cluster's people removes it."""
+    """A copy in view that an elastic job waits for. `stream` is where it was recorded; `goes` is when it is removed,
+    None if nobody but its cluster's people removes it."""
 
     cluster: str
     stream: str
@@ -47,7 +48,8 @@ class StrayCopies:
         return self._streams.get(job, ())
 
     def keep(self, stream: str, state: WorkloadState | None) -> frozenset[str]:
-        """Take a Workload as it is now, None if it is over; return the jobs that have a copy on its stream more, or less, than before."""
+        """Take a Workload as it is now, None if it is over; return the jobs that have a copy on its stream more, or
+        less, than before."""
         before, after = self._jobs.get(stream, _NONE), _jobs(state)
         if before is after:
             return _NONE

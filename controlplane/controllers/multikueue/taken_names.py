@@ -1,8 +1,8 @@
-"""Remembers on which clusters the name of a job is taken when its Workload goes: who makes the Workload anew, as the owner of
-a group of pods does, gives the job that name again.
+"""Remembers on which clusters the name of a job is taken when its Workload goes: who makes the Workload anew, as the
+owner of a group of pods does, gives the job that name again.
 
-In: the states of Workloads that are not kept any more. Out: what a Workload of the same name begins with, for as long as
-the refusal counts. Pure, and made anew by every replay."""
+In: the states of Workloads that are not kept any more. Out: what a Workload of the same name begins with, for as long
+as the refusal counts. Pure, and made anew by every replay."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from controlplane.kube.kinds import PODS, WORKLOADS
 from controlplane.log.event import Recorded
 
 SHOWS_WITHIN = timedelta(seconds=40)
-"""How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it up
-(`Timeouts.request` of the transport), also when its decision was taken back meanwhile, and ten for the news."""
+"""How long a request and its news may take together while the cluster answers: thirty seconds until its client gives it
+up (`Timeouts.request` of the transport), also when its decision was taken back meanwhile, and ten for the news."""
 
 
 def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
@@ -48,22 +48,25 @@ def unseen(state: WorkloadState, context: WorkloadContext, now: datetime, but: s
 
 
 def _unread(context: WorkloadContext, now: datetime, but: str) -> dict[str, datetime | None]:
-    """Return the clusters, all but one, where something of the Workload is that nobody could read, and until when that counts."""
+    """Return the clusters, all but one, where something of the Workload is that nobody could read, and until when that
+    counts."""
     ends = {cluster: context.lost_until(cluster, now) for cluster in sorted(context.unread.keys() - {but})}
     return {cluster: until for cluster, until in ends.items() if until is None or now < until}
 
 
 def _bound_unseen(state: WorkloadState, context: WorkloadContext, cluster: str) -> bool:
-    """Whether a job that nobody has seen may be on a cluster in view, where jobs cannot be seen: one is bound to the copy
-    there (the log went back to before it knew of the job), or was when the copy went, or its creation was under way.
+    """Whether a job that nobody has seen may be on a cluster in view, where jobs cannot be seen: one is bound to the
+    copy there (the log went back to before it knew of the job), or was when the copy went, or its creation was under
+    way.
     """
     remote = state.remote(cluster)
     return (remote.binds or cluster in state.unsure) and remote.job is None and not context.available(cluster)
 
 
 def unshown(state: WorkloadState, context: WorkloadContext, now: datetime, but: str = "") -> dict[str, datetime | None]:
-    """Return the clusters in view, all but one, on which the job may have been created a moment ago without having shown yet,
-    and until when that counts; None: while its creation is under way. Of an elastic job each slice may have created it.
+    """Return the clusters in view, all but one, on which the job may have been created a moment ago without having
+    shown yet, and until when that counts; None: while its creation is under way. Of an elastic job each slice may have
+    created it.
 
     A watch of one kind may be later than that of another. What has not shown in time was never created: a list of
     the jobs there tells for sure, and comes with each new connection."""
@@ -96,8 +99,8 @@ def rests_on(state: WorkloadState, context: WorkloadContext, cluster: str, now: 
 
 
 def of_another_job(state: WorkloadState) -> bool:
-    """Whether what runs elsewhere is another job's, that had a Workload of this name. A group of pods is not: evicted, its pods
-    are deleted, and others come in their place.
+    """Whether what runs elsewhere is another job's, that had a Workload of this name. A group of pods is not: evicted,
+    its pods are deleted, and others come in their place.
     """
     owner = state.owner
     if owner is not None and owner.kind == PODS.kind:
@@ -126,7 +129,8 @@ def fold_evicted(
     adapters: Mapping[str, JobKind],
     connections: Mapping[str, Connection],
 ) -> WorkloadState:
-    """Return the state after an observation of the Workload with the cluster on which the job may run on unseen from there."""
+    """Return the state after an observation of the Workload with the cluster on which the job may run on unseen from
+    there."""
     cluster = _ran_unseen(before, state) if isinstance(recorded.event, WorkloadObserved) else ""
     adapter = adapters.get(state.owner.gvk) if cluster and state.owner is not None else None
     connection = connections.get(cluster)
@@ -137,8 +141,8 @@ def fold_evicted(
 
 
 def _ran_unseen(before: WorkloadState, after: WorkloadState) -> str:
-    """Return where a Workload was until it was seen to be evicted, or to have quota no more, if nothing of its job was ever seen
-    or written there, "" if there is none: the log went back to before the job started.
+    """Return where a Workload was until it was seen to be evicted, or to have quota no more, if nothing of its job was
+    ever seen or written there, "" if there is none: the log went back to before the job started.
     """
     was, local = before.local, after.local
     if local is None or local.is_true("Finished") or _runs(local):

@@ -1,8 +1,9 @@
 """Keeps which Workloads and copies are there and could not be read: what they are is unknown, and they are not gone.
 
-In: refusals, observations and ends of copies, in the log's order. Out: for a Workload, the clusters on which something of it
-may be that nobody could read. Pure, and made anew by every replay. Of a copy that was read before it is known what it was, and
-nothing is held up; one that was never read may be a job that runs, after the log was lost or put back."""
+In: refusals, observations and ends of copies, in the log's order. Out: for a Workload, the clusters on which something
+of it may be that nobody could read. Pure, and made anew by every replay. Of a copy that was read before it is known
+what it was, and nothing is held up; one that was never read may be a job that runs, after the log was lost or put
+back."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ class UnreadCopies:
             self._refusals.pop(copy, None)
 
     def of(self, copies: Iterable[Copy], remotes: Mapping[str, Remote]) -> dict[str, ObservationRefused]:
-        """Return the workers that have one of these copies in a form that nobody has read yet, and what was wrong with it.
+        """Return the workers that have one of these copies in a form that nobody has read yet, and what was wrong with
+        it.
 
         `remotes`: what is known of the Workload by cluster, as it could be read last."""
         if not self._refusals:

@@ -1,8 +1,8 @@
 """Says which event a decision about a pod, a PodGroup or the rules rests on: of all that had to be so, what came last.
 
-In: a decision, and positions (`controlplane.controllers.podgroups.facets`). Out: a position in the log, for `caused_by`.
-Pure: one table, and a rule for which streams may cause what. Nodes, and pods of other schedulers, are in no log: what a
-cluster has rests on the event with which they came into view."""
+In: a decision, and positions (`controlplane.controllers.podgroups.facets`). Out: a position in the log, for
+`caused_by`. Pure: one table, and a rule for which streams may cause what. Nodes, and pods of other schedulers, are in
+no log: what a cluster has rests on the event with which they came into view."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def cause(index: PodGroupIndex, stream: str, decision: Event) -> int:
 
 @cache
 def _row(decision: type, reason: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what a row of the table names, by whose positions they are: of the object itself, of its group's members, of
-    none (`around`), or of what a word stands for. A word that stands for names of its own comes without any.
+    """Return what a row of the table names, by whose positions they are: of the object itself, of its group's members,
+    of none (`around`), or of what a word stands for. A word that stands for names of its own comes without any.
     """
     found: dict[str, list[str]] = {}
     for key in row_of(CAUSES, decision, reason):

@@ -146,8 +146,8 @@ def _keep_others(
 
 
 def first_of(members: list[MemberState], stream: str) -> MemberState | None:
-    """Return the oldest of the members that were resolved to a group, those that are not being deleted first: the one that it is
-    derived from.
+    """Return the oldest of the members that were resolved to a group, those that are not being deleted first: the one
+    that it is derived from.
     """
     namespace, name = object_of(stream)  # a pod may name any group
     resolved = [
@@ -200,8 +200,8 @@ def _create(index: PodGroupIndex, state: PodGroupState, first: MemberState, now:
 
 
 def _members_now(index: PodGroupIndex, namespace: str, found: Resolution) -> int | None:
-    """Return how many members the owners ask for now; None where that is not known: an owner that was read before, and cannot be
-    read any more or is gone, asks for what it did.
+    """Return how many members the owners ask for now; None where that is not known: an owner that was read before, and
+    cannot be read any more or is gone, asks for what it did.
     """
     read = {look.owner for look in found.looked if look.outcome == "Found"}
     unknown = False
@@ -218,7 +218,8 @@ def _members_now(index: PodGroupIndex, namespace: str, found: Resolution) -> int
 
 
 def _derive(index: PodGroupIndex, member: MemberState, found: Resolution, before: int) -> tuple[int, dict[str, str]]:
-    """Return minMember and minResources as the owners say now; `before`: how many members there were to be until now."""
+    """Return minMember and minResources as the owners say now; `before`: how many members there were to be until
+    now."""
     assert member.seen is not None
     namespace = member.seen.facts.namespace
     wanted = _members_now(index, namespace, found) or before

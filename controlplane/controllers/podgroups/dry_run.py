@@ -264,9 +264,13 @@ def _create(world: _World, pod: PodFacts, asked: Amounts, found: Resolution) -> 
 
 
 def _gone(found: Resolution) -> Warned:
-    """Return that a group is not made, as in `decide.decide_group`: the garbage collector would take it as soon as it is there."""
+    """Return that a group is not made, as in `decide.decide_group`: the garbage collector would take it as soon as it
+    is there."""
     replaced = any(one.owner == found.owner and one.outcome == "Replaced" for one in found.looked)
-    said = f"{found.owner} is not there: no PodGroup is made, since it would be collected; if it exists, give it with the others"
+    said = (
+        f"{found.owner} is not there: no PodGroup is made, since it would be collected; if it exists, give it with "
+        "the others"
+    )
     return Warned(oddity=Oddity.OWNER_REPLACED if replaced else Oddity.OWNER_NOT_FOUND, message=said)
 
 

@@ -132,8 +132,8 @@ def _missing_owner(found: Resolution) -> str:
 
 
 def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
-    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity, and the events of the
-    pods that joined it.
+    """Return why a PodGroup is in its phase. `around` has the newest event about the cluster's capacity, and the events
+    of the pods that joined it.
     """
     state = PodGroupState()
     for recorded in events:
@@ -170,11 +170,15 @@ def _no_group(events: Sequence[Recorded]) -> Explanation:
 
 
 def _awaited(wanted: int, there: int | None, room: str) -> str:
-    """Return what a group that is not admitted waits for; `there`: how many of its members are, None where that is not known."""
+    """Return what a group that is not admitted waits for; `there`: how many of its members are, None where that is not
+    known."""
     if there is None:
         return f"it waits for its {_members(wanted)}, or for {room}"
     if there < wanted:
-        return f"{there} of its {_members(wanted)} {'is' if there == 1 else 'are'} there; it waits for the others, and for {room}"
+        return (
+            f"{there} of its {_members(wanted)} {'is' if there == 1 else 'are'} there; it waits for the others, "
+            f"and for {room}"
+        )
     return f"its {_members(there)} {'is' if there == 1 else 'are'} there, and it waits for {room}"
 
 
@@ -224,7 +228,8 @@ def _left_alone(found: ObjectHistory) -> Explanation | None:
 
 
 def _joined(reader: HistoryReader, stream: str, events: Sequence[Recorded]) -> list[Recorded]:
-    """Return the events of the pods that joined a group which is ours; of one that others made, nobody has to join it."""
+    """Return the events of the pods that joined a group which is ours; of one that others made, nobody has to join
+    it."""
     made = last(events, GroupCreationDecided)
     if made is None:
         return []
@@ -291,8 +296,9 @@ STORIES = ObjectStories(
     },
     absent={
         "pod": "a scheduler records the pods whose spec.schedulerName is one of its profiles, in a log of its own; "
-        "the controller podgroups records those with one of podgroups.schedulerNames; `controlplane candidates list` has those"
-        " that are placed on other clusters",
-        "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin Gang",
+        "the controller podgroups records those with one of podgroups.schedulerNames; `controlplane candidates "
+        "list` has those that are placed on other clusters",
+        "podgroup": "PodGroups are recorded while the controller podgroups runs, and by a scheduler with the plugin "
+        "Gang",
     },
 )

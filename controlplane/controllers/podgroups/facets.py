@@ -1,8 +1,8 @@
 """Keeps since when in the log pods, groups, owners and the rules are as they are.
 
-In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `it` for an object on its
-own stream, `members` for any of a group's pods, `rules` and `room` for what holds for all, `released` for what another
-group kept free and keeps no longer."""
+In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `it` for an object
+on its own stream, `members` for any of a group's pods, `rules` and `room` for what holds for all, `released` for what
+another group kept free and keeps no longer."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ RULES: Facets[RulesState] = {
 
 
 class PodGroupFacets:
-    """The positions of all streams. `around` has those that are of no single one, among them since when pods and groups are
-    in view. What is returned is what is kept: it is read, not changed.
+    """The positions of all streams. `around` has those that are of no single one, among them since when pods and groups
+    are in view. What is returned is what is kept: it is read, not changed.
     """
 
     def __init__(self) -> None:

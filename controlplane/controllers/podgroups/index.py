@@ -55,7 +55,8 @@ CLUSTER_STREAM = cluster_stream(MANAGEMENT)
 
 
 def unseen_kind(recorded: Iterable[Recorded]) -> str:
-    """Return which kind cannot be seen, without which no pod is given a group, by the events of the connection; "" if all can."""
+    """Return which kind cannot be seen, without which no pod is given a group, by the events of the connection; "" if
+    all can."""
     connection = Connection(name=MANAGEMENT)
     for one in recorded:
         if one.stream == CLUSTER_STREAM:
@@ -250,7 +251,8 @@ class PodGroupIndex:
         self.enqueue(stream)
 
     def _regroup(self, recorded: Recorded, before: MemberState, after: MemberState) -> None:
-        """Let a pod leave the group that it was in and join the one that it is in, or tell that of what it shows now."""
+        """Let a pod leave the group that it was in and join the one that it is in, or tell that of what it shows
+        now."""
         stream, left, joined = recorded.stream, place_of(before), place_of(after)
         for group in {left, joined}:
             self._reservations.changed(group)
@@ -310,8 +312,8 @@ class PodGroupIndex:
                 self.left.popitem(last=False)
 
     def _forget(self, key: str, waited: str = "") -> None:
-        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself. `waited`: who
-        does not wait for it any longer.
+        """Drop what was read of an owner that nobody is below any more; a watch looks after what it shows itself.
+        `waited`: who does not wait for it any longer.
         """
         state = self.owners.get(key)
         if state is not None and not state.watched and not self.waiters.get(key, set()) - {waited}:
@@ -319,8 +321,8 @@ class PodGroupIndex:
             self.positions.forget_owner(key)
 
     def _forget_looked_at(self, namespace: str, following: OwnerReference | None, stream: str = "") -> None:
-        """Drop what was read of an owner and those above it for a pod that went before it was known whose group it is in, or for
-        an owner that went.
+        """Drop what was read of an owner and those above it for a pod that went before it was known whose group it is
+        in, or for an owner that went.
         """
         for _ in range(MOST_OWNERS):
             key = owner_stream(namespace, following) if following is not None else ""

@@ -179,8 +179,8 @@ def controller_of(obj: Json) -> OwnerReference | None:
 
 
 def _named(reference: Json, field: str, where: str) -> str:
-    """Return a field of a controlling reference; `OwnerMisfit` for a text by which no object can be told: the API server takes
-    any.
+    """Return a field of a controlling reference; `OwnerMisfit` for a text by which no object can be told: the API
+    server takes any.
     """
     found = text(reference, field, where, needed="a controlling reference names its object by all four fields")
     parts = found.split("/", 1) if field == "apiVersion" else [found]

@@ -1,8 +1,8 @@
 """Sums up what admitted groups keep free, so that many that wait cost no more than there are.
 
-In: which groups changed, and what was admitted a moment ago. Out: what all groups but one keep free. What a group keeps is
-worked out again only after something of it, or of its members, was folded. Nothing here is from the log: a process that
-starts works it out once for all groups."""
+In: which groups changed, and what was admitted a moment ago. Out: what all groups but one keep free. What a group keeps
+is worked out again only after something of it, or of its members, was folded. Nothing here is from the log: a process
+that starts works it out once for all groups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Reservations:
             self._changed.add(stream)
 
     def admit(self, stream: str, amounts: _Amounts) -> None:
-        """Count what was admitted in this very pass, though it is not folded yet: else all that wait would get the same."""
+        """Count what was admitted in this very pass, though it is not folded yet: else all that wait would get the
+        same."""
         self.folded(stream)
         self._admitting[stream] = amounts
         _add(self._admitted, amounts, 1)
@@ -46,8 +47,8 @@ class Reservations:
         self.changed(stream)
 
     def besides(self, stream: str, groups: Iterable[str], claim: Callable[[str], GroupClaim | None]) -> _Amounts:
-        """Return what all groups but one keep free; `groups` are all that there are, and `claim` gives the claim of each, None
-        if it has none.
+        """Return what all groups but one keep free; `groups` are all that there are, and `claim` gives the claim of
+        each, None if it has none.
         """
         for one in list(groups) if self._changed is None else self._changed:
             _add(self._total, self._kept.pop(one, {}), -1)
@@ -62,8 +63,8 @@ class Reservations:
 
 
 def gives_back(before: PodGroupState, after: PodGroupState) -> bool:
-    """Whether a group keeps free what it kept no longer, though nothing of the cluster's room has changed. That its members run
-    shows in the room.
+    """Whether a group keeps free what it kept no longer, though nothing of the cluster's room has changed. That its
+    members run shows in the room.
     """
     if before.seen is None or before.phase not in _KEEPING:
         return False

@@ -1,8 +1,8 @@
 """Sums up the quota of a manager's ClusterQueue over its workers, as Kueue does
 (kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/clusterqueue.go, ff69552e).
 
-In: the ClusterQueue, its MultiKueueConfig, what each worker gives. Out: the quotas that it should have, or why there are
-none, and the condition. Pure. What a worker gives are the nominal quotas of those of its ClusterQueues to which a
+In: the ClusterQueue, its MultiKueueConfig, what each worker gives. Out: the quotas that it should have, or why there
+are none, and the condition. Pure. What a worker gives are the nominal quotas of those of its ClusterQueues to which a
 LocalQueue leads that has the namespace and name of one of the manager's."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Keeps the quotas of workers and the ClusterQueues that they sum up to, in memory as the log says it: the controller of
-quota automation.
+"""Keeps the quotas of workers and the ClusterQueues that they sum up to, in memory as the log says it: the controller
+of quota automation.
 
 In: events in the log's order. Out: which ClusterQueues to decide about, and their quotas and conditions where they are
 not what they should be. A worker that is out of view gives what was seen of it last, until it is given up: it was

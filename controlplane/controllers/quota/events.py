@@ -1,5 +1,5 @@
-"""Defines what is recorded of quota automation: what of ClusterQueues, LocalQueues, AdmissionChecks and MultiKueueConfigs
-the sum is made of, and what is decided by it."""
+"""Defines what is recorded of quota automation: what of ClusterQueues, LocalQueues, AdmissionChecks and
+MultiKueueConfigs the sum is made of, and what is decided by it."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class QuotaWrite(QuotaDecision, ObjectWrite):
 
 
 class QuotaDecided(QuotaWrite):
-    """Set the nominal quotas of a ClusterQueue's one flavor. `before` is what they were, `shares` what each worker gives;
-    `kept`: workers that are out of view, of which the last share that was seen counts."""
+    """Set the nominal quotas of a ClusterQueue's one flavor. `before` is what they were, `shares` what each worker
+    gives; `kept`: workers that are out of view, of which the last share that was seen counts."""
 
     flavor: str
     resources: dict[str, str]

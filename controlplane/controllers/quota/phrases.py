@@ -21,7 +21,10 @@ def _amounts(amounts: Mapping[str, str]) -> str:
 def _decided(event: events.QuotaDecided) -> str:
     shares = "; ".join(f"{cluster} {_amounts(share)}" for cluster, share in sorted(event.shares.items()))
     kept = f" ({listed(event.kept)} as last seen)" if event.kept else ""
-    return f"nominal quota is to be {_amounts(event.resources)}, was {_amounts(event.before)}: {shares or 'no worker'}{kept}"
+    return (
+        f"nominal quota is to be {_amounts(event.resources)}, was {_amounts(event.before)}: "
+        f"{shares or 'no worker'}{kept}"
+    )
 
 
 def _condition(event: events.QuotaConditionDecided) -> str:
@@ -41,7 +44,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.QuotaLocalQueueObserved: "LocalQueue {e.namespace}/{e.name} leads to ClusterQueue {e.cluster_queue}",
         events.QuotaLocalQueueGone: "LocalQueue {e.namespace}/{e.name} is gone",
         events.WorkerQuotaObserved: lambda e: (
-            f"worker's ClusterQueue {e.name} has {_amounts({name: '+'.join(found) for name, found in e.quotas.items()})}"
+            f"worker's ClusterQueue {e.name} has "
+            f"{_amounts({name: '+'.join(found) for name, found in e.quotas.items()})}"
         ),
         events.WorkerQuotaGone: "worker's ClusterQueue {e.name} is gone",
         events.QuotaInputRefused: "{e.kind} {e.name} cannot be read: {e.error}",

@@ -1,7 +1,7 @@
 """Makes the requests of quota automation: merge patches of a ClusterQueue, each for the version that it rests on.
 
-In: the ClusterQueue as it was seen, a decision, the time. Out: a request. Both lists are written whole, so that only the
-version keeps what somebody else has changed in them meanwhile."""
+In: the ClusterQueue as it was seen, a decision, the time. Out: a request. Both lists are written whole, so that only
+the version keeps what somebody else has changed in them meanwhile."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Schedules a new pod before what was seen of it is in the log, so that the observation, the reservation and the binding
-share a commit (docs/decisions/0059).
+"""Schedules a new pod before what was seen of it is in the log, so that the observation, the reservation and the
+binding share a commit (docs/decisions/0059).
 
 In: observations of pods, with the places that they are about to get. Out: what a cycle decided, to be appended with
-them. The cycle takes its node in the loop's memory, as every cycle does, and what it proposes stays its proposal: if the
-log takes the observation without it, it is proposed again in the ordinary way, on the version that it was decided on. A
-pod of which the log has heard before, one of a group, one that others are ahead of, is decided about once it is folded."""
+them. The cycle takes its node in the loop's memory, as every cycle does, and what it proposes stays its proposal: if
+the log takes the observation without it, it is proposed again in the ordinary way, on the version that it was decided
+on. A pod of which the log has heard before, one of a group, one that others are ahead of, is decided about once it is
+folded."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ def _is_plain(loop: AheadLoop, pod: PendingPodObserved) -> bool:
 
 
 class PodAnticipation:
-    """Implements `AnticipatingController` for plain pods. `ready` says whether cycles may run, `cycle(now)` runs the next
-    one."""
+    """Implements `AnticipatingController` for plain pods. `ready` says whether cycles may run, `cycle(now)` runs the
+    next one."""
 
     def __init__(self, placements: OwnPods) -> None:
         self._placements = placements

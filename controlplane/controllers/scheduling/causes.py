@@ -1,9 +1,10 @@
 """Names the event that a scheduler's decision rests on: of all that had to be so, what came last.
 
-In: states before and after an event, and later a decision. Out: positions (`controlplane.runtime.facets`), and a position in
-the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on them rests on
-what had the pod wait for a node. How a group stands rests on the events of its members, whose positions come in beside
-the positions: `members` with which event they came to stand as they do, `siblings` with which enough of them had a node."""
+In: states before and after an event, and later a decision. Out: positions (`controlplane.runtime.facets`), and a
+position in the log, for `caused_by`. Nodes and other schedulers' pods are in no log: what was found, or not found, on
+them rests on what had the pod wait for a node. How a group stands rests on the events of its members, whose positions
+come in beside the positions: `members` with which event they came to stand as they do, `siblings` with which enough of
+them had a node."""
 
 from __future__ import annotations
 

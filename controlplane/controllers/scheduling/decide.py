@@ -180,7 +180,8 @@ def _tell(plan: SchedulingPlan, state: PodState, pod: PendingPodObserved, now: d
 
 
 def _said_of(told: SchedulingFailed, pod: PendingPodObserved) -> SchedulingReason:
-    """Return the reason of the condition: an autoscaler adds nodes for what is `Unschedulable`, and for nothing else."""
+    """Return the reason of the condition: an autoscaler adds nodes for what is `Unschedulable`, and for nothing
+    else."""
     others = told.reason == SchedulingReason.UNSCHEDULABLE and pod.candidate and not pod.scale_up
     return SchedulingReason.NOT_PLACED if others else SchedulingReason(told.reason)
 

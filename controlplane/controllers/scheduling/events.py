@@ -68,8 +68,8 @@ class PendingPodObserved(SubjectObserved):
     """A pod that names one of our profiles, in what decides about it; recorded when any of that changes, and no more
     once it has a node.
 
-    `candidate`: its Candidate decides about it, and only its condition is ours; `scale_up`: the autoscaler may add nodes for it.
-    `over`: it has ended. `problem`: the field that cannot be read, so that it cannot be scheduled."""
+    `candidate`: its Candidate decides about it, and only its condition is ours; `scale_up`: the autoscaler may add
+    nodes for it. `over`: it has ended. `problem`: the field that cannot be read, so that it cannot be scheduled."""
 
     scheduler: str
     priority: int = 0

@@ -173,8 +173,8 @@ def _placed(state: PodState, pod: PendingPodObserved, events: Sequence[Recorded]
 
 
 def _chosen(reserved: NodeReserved, events: Sequence[Recorded]) -> str:
-    """Return why a node was taken, and at which try, as a clause that follows the node. What was nominated by preemption
-    comes first.
+    """Return why a node was taken, and at which try, as a clause that follows the node. What was nominated by
+    preemption comes first.
     """
     tried, before = try_words(reserved), last(events, SchedulingFailed)
     nominated = (

@@ -36,8 +36,8 @@ class Failure(NamedTuple):
 
 
 class FailureHandler:
-    """See the module. `view` has the pods with a reservation and the nodes' names, `leaving` says whether a pod (UID) is
-    being evicted already, `drop` proposes to give a reservation back.
+    """See the module. `view` has the pods with a reservation and the nodes' names, `leaving` says whether a pod (UID)
+    is being evicted already, `drop` proposes to give a reservation back.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Turns a cycle's outcome into events and messages: the failure of a pod, the victims, the score; and what a plugin's
 own fault means.
 
-In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, the nodes behind each
-of its reasons, `VictimChosen` events. Pure."""
+In: a `CycleResult`. Out: `SchedulingFailed` with the message that readers of `kubectl describe` know, the nodes behind
+each of its reasons, `VictimChosen` events. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from controlplane.log.event import NewEvent
 
 
 def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, preempt: bool) -> SchedulingFailed:
-    """Return why there is no node. `nominated` is the node that it was nominated for before; without `preempt` no room may be
-    made.
+    """Return why there is no node. `nominated` is the node that it was nominated for before; without `preempt` no room
+    may be made.
     """
     status, preemption = found.status, found.post_filtered
     attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
@@ -50,9 +50,9 @@ def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, 
 
 
 def refusing_nodes(found: CycleResult, snapshot: Snapshot) -> dict[str, list[str]]:
-    """Return the nodes that gave each reason, so many and of so many reasons that the event stays small: of each the first
-    rows, and the reasons of the most nodes. None where all were refused before any was looked at, or a plugin refused the
-    one that was found.
+    """Return the nodes that gave each reason, so many and of so many reasons that the event stays small: of each the
+    first rows, and the reasons of the most nodes. None where all were refused before any was looked at, or a plugin
+    refused the one that was found.
     """
     if found.node or found.status.plugin or not found.status.rejected:
         return {}

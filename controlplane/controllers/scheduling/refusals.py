@@ -1,8 +1,8 @@
-"""Reads why no node was available out of the sentence in which a scheduler says it, as `kubectl describe pod` shows it, and
-says which nodes those were.
+"""Reads why no node was available out of the sentence in which a scheduler says it, as `kubectl describe pod` shows it,
+and says which nodes those were.
 
-In: a message such as `0/5000 nodes are available: 3 Insufficient cpu, 4997 node(s) had untolerated taint {a: b}.`, and the
-names that were recorded with it. Out: the reasons, each with its number of nodes; and words for people. Pure."""
+In: a message such as `0/5000 nodes are available: 3 Insufficient cpu, 4997 node(s) had untolerated taint {a: b}.`, and
+the names that were recorded with it. Out: the reasons, each with its number of nodes; and words for people. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class NodeReason(Value):
 
 
 class Refusal(Value):
-    """What all nodes said: how many there are, why each is none, and why nobody's eviction would help ("" if that was not
-    said)."""
+    """What all nodes said: how many there are, why each is none, and why nobody's eviction would help ("" if that was
+    not said)."""
 
     nodes: int
     reasons: list[NodeReason]
@@ -53,8 +53,8 @@ def _reason(text: str, nodes: int) -> NodeReason:
 
 
 def refusing_nodes(message: str, nodes: Mapping[str, Sequence[str]], most: int) -> str:
-    """Return which nodes gave each reason, at most so many of each: `Insufficient cpu on n1, n2 and 12 more`; "" if none are
-    known.
+    """Return which nodes gave each reason, at most so many of each: `Insufficient cpu on n1, n2 and 12 more`; "" if
+    none are known.
     """
     found = refusal(message)
     counts = {one.reason: one.nodes for one in found.reasons} if found is not None else {}

@@ -26,10 +26,10 @@ _T = TypeVar("_T")
 class SimulatedDatabase:
     """What all replicas share.
 
-    `away`: nobody gets an answer; `barred`: nor do these replicas. `ailing`: that share of what is asked is answered with an
-    error, half of it once it was done. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes start from what
-    others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat or event to
-    the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
+    `away`: nobody gets an answer; `barred`: nor do these replicas. `ailing`: that share of what is asked is answered
+    with an error, half of it once it was done. `refuses`: whatever is appended is refused. `keeps_snapshots`: processes
+    start from what others have folded (`snapshots`, by position). `absences`: from a leader's last heartbeat or event
+    to the first of the next one. `on_append(position before, writer, new events)` hears of each commit."""
 
     def __init__(self, loop: VirtualLoop, seed: str, codec: Codec) -> None:
         self.loop, self.codec = loop, codec
@@ -219,7 +219,8 @@ class DatabaseLog:
         self._say(True)
 
     def _pause(self) -> float | None:
-        """Return after how long it is tried again, while the process stands still, or the database does not answer, or errs."""
+        """Return after how long it is tried again, while the process stands still, or the database does not answer, or
+        errs."""
         database = self._database
         away = database.silent_to(self._process)
         if away and not self._process.dead:

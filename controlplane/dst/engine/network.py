@@ -131,7 +131,8 @@ class Network:
     def send(
         self, asked: NetworkRequest, token: str, carry_out: Callable[[], Any], answer: Reply, process: str = ""
     ) -> None:
-        """Let a request of a process travel; the answer is settled when one comes back, and times out where none does."""
+        """Let a request of a process travel; the answer is settled when one comes back, and times out where none
+        does."""
         if self._hasty and self.slow:
             answer.time_out()
         if self.refused:

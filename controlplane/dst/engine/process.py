@@ -33,8 +33,8 @@ Heard = Callable[[str, Any, int], None]
 
 class ReplicaEnvironment(NamedTuple):
     """Where a replica runs: its time, its random numbers, its log, who writes down what it does, and who hears of each
-    batch that it folds (`heard(name, hosted, position)`). `ahead`: how many pieces of a watch are handed over together, 0: as
-    the recorded seeds are played.
+    batch that it folds (`heard(name, hosted, position)`). `ahead`: how many pieces of a watch are handed over together,
+    0: as the recorded seeds are played.
     """
 
     loop: VirtualLoop

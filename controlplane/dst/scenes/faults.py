@@ -1,5 +1,5 @@
-"""Faults that plans of all scenes draw since the tenth edition: one process is cut off while the others are not, a database
-answers with errors, rights are taken away, an API server refuses a verb, or is overloaded again and again.
+"""Faults that plans of all scenes draw since the tenth edition: one process is cut off while the others are not, a
+database answers with errors, rights are taken away, an API server refuses a verb, or is overloaded again and again.
 
 In: networks, databases, a way to end what has begun. Out: what is wrong until then."""
 
@@ -48,7 +48,8 @@ def storm(after: After, way: Network, seconds: float, *storms: Storm) -> None:
 
 
 def withdraw(after: After, way: Network, kind: Kind, step: Step) -> None:
-    """Take the rights to a kind away: all of them, or those to write. A watch goes on, or ends as well (an odd `value`)."""
+    """Take the rights to a kind away: all of them, or those to write. A watch goes on, or ends as well (an odd
+    `value`)."""
     if step.value % 3 == 0:
         storm(after, way, step.seconds, *(Storm(403, 1.0, resource=kind.name, verb=verb) for verb in WRITES))
         return

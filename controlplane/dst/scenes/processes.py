@@ -46,7 +46,8 @@ def service(
     open_server: OpenServer,
     policy: Callable[[], MultiKueuePolicy] | None = None,
 ) -> SimulatedReplica:
-    """Return a replica of the service; `policy()` takes the place of what the settings say of Workloads at each start."""
+    """Return a replica of the service; `policy()` takes the place of what the settings say of Workloads at each
+    start."""
 
     def make(process: str, ports: Ports, source: random.Random) -> Service:
         async def open_management() -> ApiServer:

@@ -1,7 +1,7 @@
 """Reads ResourceClaims, DeviceClasses and ResourceSlices as schedulers look at them (resource.k8s.io/v1).
 
-In: Kubernetes objects as dicts. Out: `ResourceClaim`, `DeviceClass`, `ResourceSlice`; a wrong type is a `PodMisfit` that
-names the field. What goes into an allocation unchanged (configurations, tolerations) is kept as it came."""
+In: Kubernetes objects as dicts. Out: `ResourceClaim`, `DeviceClass`, `ResourceSlice`; a wrong type is a `PodMisfit`
+that names the field. What goes into an allocation unchanged (configurations, tolerations) is kept as it came."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class DeviceConstraint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A ResourceClaim. `allocation` is what it was given, None if it was given nothing; `reserved` the UIDs of those who
-    use it, `owner` that of the object that controls it. `conditions`: a device of it has conditions to be bound.
+    """A ResourceClaim. `allocation` is what it was given, None if it was given nothing; `reserved` the UIDs of those
+    who use it, `owner` that of the object that controls it. `conditions`: a device of it has conditions to be bound.
     """
 
     namespace: str
@@ -117,8 +117,8 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass. `extended_resource`: the extended resource that its devices are given out for, "" for none; `created`: when it
-    was made, in seconds since 1970.
+    """A DeviceClass. `extended_resource`: the extended resource that its devices are given out for, "" for none;
+    `created`: when it was made, in seconds since 1970.
     """
 
     name: str

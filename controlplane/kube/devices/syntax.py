@@ -1,8 +1,9 @@
 """Parses the part of the Common Expression Language (CEL) in which devices are selected.
 
-In: the text of an expression. Out: a tree of `Expression`s, or `UnknownExpression` that says what is not in the part: doubles,
-unsigned numbers, bytes, null, raw and triple-quoted strings, maps and messages in braces, optional fields, arithmetic.
-The grammar is that of google/cel-spec doc/langdef.md; docs/decisions/0045 says why a part of it stands here."""
+In: the text of an expression. Out: a tree of `Expression`s, or `UnknownExpression` that says what is not in the part:
+doubles, unsigned numbers, bytes, null, raw and triple-quoted strings, maps and messages in braces, optional fields,
+arithmetic. The grammar is that of google/cel-spec doc/langdef.md; docs/decisions/0045 says why a part of it stands
+here."""
 
 from __future__ import annotations
 

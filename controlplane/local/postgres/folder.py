@@ -49,7 +49,8 @@ class Folder:
             raise EmbeddedError(
                 {
                     "other": f"{no.path} holds other things: choose an empty or new folder for the database",
-                    "process": f"{no.path} is in use by another process ({no.detail}): stop that one first, or choose another folder",
+                    "process": f"{no.path} is in use by another process ({no.detail}): stop that one first, or choose "
+                    "another folder",
                     "system": f"{no.path} cannot be used for the database: {no.detail}",
                 }[no.why]
             ) from None

@@ -1,7 +1,7 @@
 """Checks that archives are what was written, and what the log's chain of hashes says.
 
-In: archives, and if there is one, the database of their log. Out: how much was checked, or `ArchiveError`, which names the
-file and what of it is not as it was. Every row is read again and hashed; no database is needed for that."""
+In: archives, and if there is one, the database of their log. Out: how much was checked, or `ArchiveError`, which names
+the file and what of it is not as it was. Every row is read again and hashed; no database is needed for that."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def check_seam(connection: psycopg.Connection[Any], archive: Archive) -> None:
     found = connection.execute(_SEAM, (manifest.log, manifest.last)).fetchone()
     if found is None and manifest.last >= end.archived_to:
         raise ArchiveError(
-            f"the log {manifest.log} of this database has no batch that ends at {manifest.last}, as {archive.folder} does: it was"
-            " restored from a backup, or batches were removed"
+            f"the log {manifest.log} of this database has no batch that ends at {manifest.last}, as {archive.folder} "
+            "does: it was restored from a backup, or batches were removed"
         )
     if found is not None and (found[0] != manifest.batch or found[1] is None or found[1].hex() != manifest.hash):
         raise ArchiveError(
-            f"{archive.folder} ends with another hash than the log {manifest.log} of this database has at {manifest.last}: one of"
-            " them was changed"
+            f"{archive.folder} ends with another hash than the log {manifest.log} of this database has at "
+            f"{manifest.last}: one of them was changed"
         )
 
 
@@ -77,15 +77,15 @@ def check_checkpoint(archives: Sequence[Archive], checkpoint: Checkpoint) -> Non
     inside = [one for one in archives if one.manifest.first <= checkpoint.position <= one.manifest.last]
     if not inside:
         raise ArchiveError(
-            f"the checkpoint is of position {checkpoint.position}, and the archives have {manifest.first} to {archives[-1].manifest.last}:"
-            " compare it with the log, without --archive"
+            f"the checkpoint is of position {checkpoint.position}, and the archives have {manifest.first} to "
+            f"{archives[-1].manifest.last}: compare it with the log, without --archive"
         )
     for row in _single(read(inside[0].file(BATCHES), BATCH_COLUMNS)):
         if row[1] == checkpoint.position and row[5].hex() == checkpoint.hash:
             return
     raise ArchiveError(
-        f"{inside[0].file(BATCHES)} has not the hash of the checkpoint at {checkpoint.position}: something up to it was changed, and the"
-        " hashes after it were made anew"
+        f"{inside[0].file(BATCHES)} has not the hash of the checkpoint at {checkpoint.position}: something up to it "
+        "was changed, and the hashes after it were made anew"
     )
 
 
@@ -102,7 +102,8 @@ def _check_files(archive: Archive) -> None:
             raise ArchiveError(f"{path} has another SHA-256 than its manifest says: it was changed; {_WHAT_TO_DO}")
     if missing := {EVENTS, BATCHES, BODIES} - archive.manifest.files.keys():
         raise ArchiveError(
-            f"the manifest of {archive.folder} does not name {', '.join(sorted(missing))}: it was changed; {_WHAT_TO_DO}"
+            f"the manifest of {archive.folder} does not name {', '.join(sorted(missing))}: it was changed; "
+            f"{_WHAT_TO_DO}"
         )
 
 
@@ -122,7 +123,8 @@ def _check_chain(archive: Archive) -> int:
         )
         if made != hashed:
             raise ArchiveError(
-                f"{events} is not as it was appended: the batch at the positions {first} to {end} has another hash; {_WHAT_TO_DO}"
+                f"{events} is not as it was appended: the batch at the positions {first} to {end} has another hash; "
+                f"{_WHAT_TO_DO}"
             )
         before, last, count = made, end, count + 1
     if last != manifest.last or next(rows, None) is not None:

@@ -1,8 +1,8 @@
 """Takes archived events out of the database: those of streams that are over, as whole streams.
 
-In: archives that are sound, and which streams are over. Out: a log whose fold is what it was, with what is left. Everything
-is checked before anything leaves: the log against its chain, the archives against theirs, and both against each other.
-Events of streams that go on stay, however old they are."""
+In: archives that are sound, and which streams are over. Out: a log whose fold is what it was, with what is left.
+Everything is checked before anything leaves: the log against its chain, the archives against theirs, and both against
+each other. Events of streams that go on stay, however old they are."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def _check(
     if found.wrong:
         one = found.wrong[0]
         raise ArchiveError(
-            f"the log {log} is not as it was appended (positions {one.first} to {one.last}: {one.what}), so nothing was dropped:"
-            " `controlplane log verify` says all"
+            f"the log {log} is not as it was appended (positions {one.first} to {one.last}: {one.what}), so nothing "
+            "was dropped: `controlplane log verify` says all"
         )
 
 
@@ -151,7 +151,8 @@ def _tell(connection: psycopg.Connection[Any], log: str) -> None:
             for view in _TOLD:
                 kept, live = sql.Identifier(view), sql.Identifier(f"live_{view}")
                 said = sql.SQL(
-                    "INSERT INTO read_models.{} SELECT * FROM read_models.{} WHERE log = %s AND namespace = %s AND name = %s"
+                    "INSERT INTO read_models.{} SELECT * FROM read_models.{} WHERE log = %s AND namespace = %s AND "
+                    "name = %s"
                 )
                 connection.execute(said.format(kept, live), (log, namespace, name))
             connection.execute(

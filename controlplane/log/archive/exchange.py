@@ -1,8 +1,8 @@
 """Puts new tables in the place of partitions of `events`, while logs are read and appended to.
 
-In: the rows that are to be there. Out: partitions with these rows, or nothing was changed. The tables are filled beside the
-partitions, which takes as long as it takes; then they take their place in one transaction. Readers and appends wait for
-that alone. What other logs append meanwhile is brought after."""
+In: the rows that are to be there. Out: partitions with these rows, or nothing was changed. The tables are filled beside
+the partitions, which takes as long as it takes; then they take their place in one transaction. Readers and appends wait
+for that alone. What other logs append meanwhile is brought after."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from controlplane.log.archive.manifest import ArchiveError
 
 _TRIES, _PAUSE = 40, 0.25
 _BUSY = (
-    "another session holds a lock on controlplane.events: nothing was changed; pg_locks and pg_stat_activity show it, then"
-    " try again"
+    "another session holds a lock on controlplane.events: nothing was changed; pg_locks and pg_stat_activity show it, "
+    "then try again"
 )
 
 _PARTITIONS = r"""
@@ -54,8 +54,8 @@ def partitions(connection: psycopg.Connection[Any]) -> list[Partition]:
 
 
 def refuse_distributed(connection: psycopg.Connection[Any]) -> None:
-    """Raise `ArchiveError` where Citus distributes the log: a partition's rows are chosen by tables of one session, which are on no
-    other node."""
+    """Raise `ArchiveError` where Citus distributes the log: a partition's rows are chosen by tables of one session,
+    which are on no other node."""
     row = connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL").fetchone()
     if row == (True,):
         distributed = (
@@ -64,15 +64,15 @@ def refuse_distributed(connection: psycopg.Connection[Any]) -> None:
         row = connection.execute(distributed).fetchone()
         if row == (True,):
             raise ArchiveError(
-                "events of a log that Citus distributes can be archived, but neither leave the database nor be brought back: keep them,"
-                " and archive them all the same"
+                "events of a log that Citus distributes can be archived, but neither leave the database nor be "
+                "brought back: keep them, and archive them all the same"
             )
 
 
 @contextmanager
 def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Keep other sessions from archiving, dropping and restoring meanwhile. Raises `ArchiveError` if one does; psycopg's
-    errors, such as of a role without the right to, become one too."""
+    """Keep other sessions from archiving, dropping and restoring meanwhile. Raises `ArchiveError` if one does;
+    psycopg's errors, such as of a role without the right to, become one too."""
     row = connection.execute("SELECT pg_try_advisory_lock(hashtextextended('controlplane.archives', 0))").fetchone()
     if row is None or not row[0]:
         raise ArchiveError(
@@ -82,7 +82,8 @@ def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
         yield
     except errors.InsufficientPrivilege as error:
         raise ArchiveError(
-            f"the database's role may not do that ({error.diag.message_primary}): use a login with the rights of the schema's owner"
+            f"the database's role may not do that ({error.diag.message_primary}): use a login with the rights of the "
+            "schema's owner"
         ) from None
     finally:
         if not connection.closed:
@@ -92,8 +93,8 @@ def alone(connection: psycopg.Connection[Any]) -> Iterator[None]:
 def begin(connection: psycopg.Connection[Any]) -> None:
     """Note where each log ends, and remove what an interrupted run left."""
     left = connection.execute(
-        "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace('controlplane') AND c.relname ~ '^events_new_\\d+$'"
-        " AND c.relkind = 'r' AND NOT c.relispartition"
+        "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace('controlplane') AND c.relname ~ "
+        "'^events_new_\\d+$' AND c.relkind = 'r' AND NOT c.relispartition"
     )
     for (name,) in left.fetchall():
         connection.execute(sql.SQL("DROP TABLE controlplane.{}").format(sql.Identifier(name)))
@@ -129,8 +130,8 @@ def copy(
     for one in old:
         connection.execute(
             sql.SQL(
-                "INSERT INTO controlplane.{} SELECT e.* FROM controlplane.{} e JOIN heads h ON h.log = e.log AND e.position <= h.position"
-                " WHERE e.position >= %(first)s AND e.position < %(after)s AND NOT ({})"
+                "INSERT INTO controlplane.{} SELECT e.* FROM controlplane.{} e JOIN heads h ON h.log = e.log AND "
+                "e.position <= h.position WHERE e.position >= %(first)s AND e.position < %(after)s AND NOT ({})"
             ).format(sql.Identifier(table.name), sql.Identifier(one.table), but),
             {**given, "first": table.first, "after": table.after},
         )
@@ -168,8 +169,9 @@ def exchange(
     before: Callable[[], None],
     head: Callable[[], None],
 ) -> None:
-    """Put new tables in the place of partitions, all or nothing. What else belongs to it and takes long is done `before`
-    anybody has to wait; what changes the log's head, by `head`. Raises `ArchiveError` if no lock can be had."""
+    """Put new tables in the place of partitions, all or nothing. What else belongs to it and takes long is done
+    `before` anybody has to wait; what changes the log's head, by `head`. Raises `ArchiveError` if no lock can be
+    had."""
     with connection.transaction():
         before()
         _lock(connection, log)
@@ -210,8 +212,8 @@ def _bring_after(connection: psycopg.Connection[Any], old: Sequence[Partition], 
             for one in old:
                 connection.execute(
                     sql.SQL(
-                        "INSERT INTO controlplane.{} SELECT e.* FROM controlplane.{} e WHERE e.log = %s AND e.position > %s"
-                        " AND e.position >= %s AND e.position < %s"
+                        "INSERT INTO controlplane.{} SELECT e.* FROM controlplane.{} e WHERE e.log = %s AND "
+                        "e.position > %s AND e.position >= %s AND e.position < %s"
                     ).format(sql.Identifier(table.name), sql.Identifier(one.table)),
                     (log, position, table.first, table.after),
                 )
@@ -233,9 +235,9 @@ def kept_of(connection: psycopg.Connection[Any], table: str, log: str, upto: int
     """Return how many events of a log a table has up to a position, and the SHA-256 over the hashes of their rows."""
     row = connection.execute(
         sql.SQL(
-            "SELECT count(*), sha256(string_agg(controlplane.event_hash(e.position, e.stream, e.version, e.type, e.schema, e.data,"
-            " e.reason, e.cluster, e.caused_by, e.trace, e.observed_at, e.recorded_at), '' ORDER BY e.position))"
-            " FROM controlplane.{} e WHERE e.log = %s AND e.position <= %s"
+            "SELECT count(*), sha256(string_agg(controlplane.event_hash(e.position, e.stream, e.version, e.type, "
+            "e.schema, e.data, e.reason, e.cluster, e.caused_by, e.trace, e.observed_at, e.recorded_at), '' ORDER BY "
+            "e.position)) FROM controlplane.{} e WHERE e.log = %s AND e.position <= %s"
         ).format(sql.Identifier(table)),
         (log, upto),
     ).fetchone()

@@ -1,8 +1,8 @@
 """What an archive says of itself, and where it lies.
 
-In: a folder. Out: the archives of a log in it, in order, each with its manifest: which positions, of which log, where the
-chain of hashes stands at both ends, and the SHA-256 of each file. An archive is a folder `LOG/FIRST-LAST`, which is there
-whole or not at all: as long as it is written it has another name."""
+In: a folder. Out: the archives of a log in it, in order, each with its manifest: which positions, of which log, where
+the chain of hashes stands at both ends, and the SHA-256 of each file. An archive is a folder `LOG/FIRST-LAST`, which is
+there whole or not at all: as long as it is written it has another name."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """See the module. `before` is the hash of the batch before the first, null for the first of a chain; `hash` is that of
-    the last one, `batch` its id; hashes are in hex. The chain of the log begins at `chained_from`. `schema` is the
+    """See the module. `before` is the hash of the batch before the first, null for the first of a chain; `hash` is that
+    of the last one, `batch` its id; hashes are in hex. The chain of the log begins at `chained_from`. `schema` is the
     revision of the database's schema."""
 
     format: str = FORMAT
@@ -138,7 +138,8 @@ def _check_order(archives: Sequence[Archive], log: str) -> None:
             )
         if before is not None and manifest.first != before.last + 1:
             raise ArchiveError(
-                f"the positions {before.last + 1} to {manifest.first - 1} are missing before {one.folder}: an archive was removed"
+                f"the positions {before.last + 1} to {manifest.first - 1} are missing before {one.folder}: an archive "
+                "was removed"
             )
         if before is not None and manifest.before != before.hash and manifest.first != manifest.chained_from:
             raise ArchiveError(

@@ -1,5 +1,5 @@
-"""Rows of a log as Parquet files, and back: columns with types that any reader of Parquet knows, `data` as the text of the
-JSON.
+"""Rows of a log as Parquet files, and back: columns with types that any reader of Parquet knows, `data` as the text of
+the JSON.
 
 In: rows in pieces. Out: a file; or the rows of one, in pieces, so that a file of any size passes through. Raises
 `ArchiveError` where pyarrow is missing or a file is no Parquet file, and OSError."""

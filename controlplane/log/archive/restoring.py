@@ -1,9 +1,9 @@
 """Brings archived events back into the database.
 
-In: archives that are sound, and a database with the rest of their log, or one that has nothing of it. Out: partitions with
-all events from a position on, as if they had not been dropped; what is restored already is left as it is. Of streams that
-have a later event, what is archived of them before that position comes back too: a stream is there as a whole or not at
-all."""
+In: archives that are sound, and a database with the rest of their log, or one that has nothing of it. Out: partitions
+with all events from a position on, as if they had not been dropped; what is restored already is left as it is. Of
+streams that have a later event, what is archived of them before that position comes back too: a stream is there as a
+whole or not at all."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def restore(
 
 
 def _end(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archive]) -> LogEnd | None:
-    """Return what the database's log is, None if it has none. Raises `ArchiveError` if the archives are of another one."""
+    """Return what the database's log is, None if it has none. Raises `ArchiveError` if the archives are of another
+    one."""
     try:
         end = log_end(connection, log)
     except NoLog:
@@ -108,20 +109,21 @@ def _chosen(
     if not there or there[-1].manifest.last != upto:
         ends = f"end at {archives[-1].manifest.last}" if archives[-1].manifest.last < upto else "begin later"
         raise ArchiveError(
-            f"what left the database ends at position {upto}, and the archives in {directory} {ends}: the rest would be missing"
-            " in between; the view audit.archives says where they were written"
+            f"what left the database ends at position {upto}, and the archives in {directory} {ends}: the rest would "
+            "be missing in between; the view audit.archives says where they were written"
         )
     if there[0].manifest.first != 1:
         raise ArchiveError(
-            f"the archives in {directory} begin at position {there[0].manifest.first}: those before it are needed too, since streams come"
-            " back as a whole; the view audit.archives says where they were written"
+            f"the archives in {directory} begin at position {there[0].manifest.first}: those before it are needed too, "
+            "since streams come back as a whole; the view audit.archives says where they were written"
         )
     if wanted is None:
         return [], there
     first, last = wanted
     if last < upto:
         raise ArchiveError(
-            f"the positions {first} to {last} alone would leave a gap up to {upto}, where the database goes on: name {first}..{upto}"
+            f"the positions {first} to {last} alone would leave a gap up to {upto}, where the database goes on: name "
+            f"{first}..{upto}"
         )
     if first > upto:
         raise ArchiveError(f"the positions from {first} on are in the database: only those up to {upto} left it")
@@ -205,8 +207,8 @@ def _streams(connection: psycopg.Connection[Any], archives: Sequence[Archive]) -
 
 
 def _tables(old: Sequence[Partition], first: int, chosen: Sequence[Archive]) -> list[NewTable]:
-    """Return the new partitions: one for what stays before, and one for each archive; the last one goes on as far as the
-    old ones did."""
+    """Return the new partitions: one for what stays before, and one for each archive; the last one goes on as far as
+    the old ones did."""
     bounds = [1] if first > 1 else []
     bounds += [one.manifest.first for one in chosen]
     after = max(old[-1].after, chosen[-1].manifest.last + 1)

@@ -1,8 +1,8 @@
 """Writes the sealed partitions of a log into archives, one each.
 
 In: a connection with the owner's rights, and a folder. Out: archives that are there whole or not at all; a run that was
-ended goes on with the first one that is missing. A partition is sealed once the log has gone past its end. An archive ends
-with the last batch that ends in its partition, so that the chain says what is in it."""
+ended goes on with the first one that is missing. A partition is sealed once the log has gone past its end. An archive
+ends with the last batch that ends in its partition, so that the chain says what is in it."""
 
 from __future__ import annotations
 
@@ -97,12 +97,13 @@ def log_end(connection: psycopg.Connection[Any], log: str) -> LogEnd:
 def planned(
     connection: psycopg.Connection[Any], log: str, directory: Path, before: int | datetime | None = None
 ) -> list[tuple[int, int]]:
-    """Return which archives a directory lacks, by their first and last positions: of sealed partitions alone that end before
-    a position or a time. Raises `ArchiveError`, `NoLog`, and psycopg's errors."""
+    """Return which archives a directory lacks, by their first and last positions: of sealed partitions alone that end
+    before a position or a time. Raises `ArchiveError`, `NoLog`, and psycopg's errors."""
     end = log_end(connection, log)
     if end.chained_from > 1 and not end.sealed and end.archived_to < end.chained_from:
         raise ArchiveError(
-            f"what the log {log} has before position {end.chained_from} has no hashes: run `controlplane log seal` first"
+            f"what the log {log} has before position {end.chained_from} has no hashes: run `controlplane log seal` "
+            "first"
         )
     after = _goes_on_after(directory, log, end)
     given: dict[str, Any] = {"log": log, "head": end.position, "after": after, "position": None, "time": None}
@@ -136,8 +137,8 @@ def write_archives(
             yield _write(connection, log, directory, end, first, last, bodies=bodies)
     except OSError as error:
         raise ArchiveError(
-            f"the archive cannot be written to {directory}: {error.strerror or error}; nothing was dropped, and another run"
-            " goes on where this one ended"
+            f"the archive cannot be written to {directory}: {error.strerror or error}; nothing was dropped, and "
+            "another run goes on where this one ended"
         ) from None
 
 
@@ -151,8 +152,9 @@ def _goes_on_after(directory: Path, log: str, end: LogEnd) -> int:
     after = there[-1].manifest.last if there else end.archived_to
     if after < end.archived_to:
         raise ArchiveError(
-            f"{log_folder(directory, log)} ends at position {after}, and what the log {log} has up to {end.archived_to} was"
-            " archived elsewhere: name that directory (the view audit.archives has it), or copy its archives here"
+            f"{log_folder(directory, log)} ends at position {after}, and what the log {log} has up to "
+            f"{end.archived_to} was archived elsewhere: name that directory (the view audit.archives has it), or copy "
+            "its archives here"
         )
     return after
 
@@ -207,8 +209,8 @@ def _note(connection: psycopg.Connection[Any], archive: Archive, directory: Path
 def write_events(
     connection: psycopg.Connection[Any], path: Path, log: str, first: int, last: int
 ) -> tuple[set[str], datetime, datetime]:
-    """Write events to a file; return the bodies that they name, and when the first and the last one were recorded. Raises
-    `ArchiveError` if some are missing."""
+    """Write events to a file; return the bodies that they name, and when the first and the last one were recorded.
+    Raises `ArchiveError` if some are missing."""
     named: set[str] = set()
     times: list[datetime] = []
     with ParquetFile(path, EVENT_COLUMNS) as file:
@@ -219,8 +221,8 @@ def write_events(
             times += (rows[0][-1], rows[-1][-1])
     if file.rows != last - first + 1:
         raise ArchiveError(
-            f"the log {log} has {file.rows} events at the positions {first} to {last}: some were removed; `controlplane log verify`"
-            " says which"
+            f"the log {log} has {file.rows} events at the positions {first} to {last}: some were removed; "
+            "`controlplane log verify` says which"
         )
     return named, times[0], times[-1]
 

@@ -28,8 +28,8 @@ _READ = 2000  # events of the cluster: one that is away for weeks repeats itself
 
 class ClusterStory(Value):
     """One cluster. `states` counts the Workloads that it has, those that are over left out; `workloads` are those that
-    changed last, of `total`. `moments` are the newest of its connection, the newest first. `identity`, `restores` (from a
-    backup), `lost_since` and `labels` are those of now, and empty at a time; `uncounted` as in a `Fleet`."""
+    changed last, of `total`. `moments` are the newest of its connection, the newest first. `identity`, `restores` (from
+    a backup), `lost_since` and `labels` are those of now, and empty at a time; `uncounted` as in a `Fleet`."""
 
     cluster: ClusterItem
     identity: str

@@ -1,4 +1,5 @@
-"""One event: what it rests on, what followed from it, and the state before and after it, as `controlplane inspect` says.
+"""One event: what it rests on, what followed from it, and the state before and after it, as `controlplane inspect`
+says.
 
 In: an `Asked` with a position. Out: an `EventStory`; of other namespaces' events only what whoever asks may see."""
 

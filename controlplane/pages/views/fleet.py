@@ -46,9 +46,9 @@ class ClusterItem(Value):
 
 
 class Fleet(Value):
-    """The clusters; `outage` says in one sentence that most are away, "" if they are not. `policy` is what decides about
-    lost ones. `states` counts Workloads by state; at a time those that had finished are one, and none are counted where
-    too many have changed since, as `uncounted` says then."""
+    """The clusters; `outage` says in one sentence that most are away, "" if they are not. `policy` is what decides
+    about lost ones. `states` counts Workloads by state; at a time those that had finished are one, and none are counted
+    where too many have changed since, as `uncounted` says then."""
 
     clusters: list[ClusterItem]
     outage: str = ""

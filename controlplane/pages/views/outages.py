@@ -54,9 +54,9 @@ class OutageList(Value):
 
 
 class Affected(Value):
-    """A Workload that ran on a cluster when it was lost. `became` is Requeued, Kept, Finished, Stopped or Gone; `ran_on`:
-    it still ran there when the cluster was back, null while it is away; `twice` for how many seconds it was seen to run on
-    another cluster at the same time."""
+    """A Workload that ran on a cluster when it was lost. `became` is Requeued, Kept, Finished, Stopped or Gone;
+    `ran_on`: it still ran there when the cluster was back, null while it is away; `twice` for how many seconds it was
+    seen to run on another cluster at the same time."""
 
     namespace: str
     name: str

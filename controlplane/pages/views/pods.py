@@ -1,8 +1,8 @@
 """The pods that wait: for another cluster, and what each cluster said to them; or for a node, in a scheduler's own log.
 
-In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, of pods that are there and have no
-place; and the pods that a scheduler found no node for; both grouped by what was said, by why each node was none, and by why
-clusters refuse."""
+In: an `Asked`. Out: candidates that are neither bound nor gone, as `audit.candidates` has them, of pods that are there
+and have no place; and the pods that a scheduler found no node for; both grouped by what was said, by why each node was
+none, and by why clusters refuse."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Group(Value):
 
 
 class ReasonGroup(Value):
-    """For how many pods nodes of a cluster ("": of the log's own) were none for a reason, and for the newest of them how many
-    nodes of how many; `names` are some of those, where the log has them."""
+    """For how many pods nodes of a cluster ("": of the log's own) were none for a reason, and for the newest of them
+    how many nodes of how many; `names` are some of those, where the log has them."""
 
     cluster: str
     reason: str
@@ -97,8 +97,8 @@ class ReasonGroup(Value):
 
 
 class ClusterReason(Value):
-    """Which clusters refuse pods for a reason, and how many pods; `message` is what the newest of them was told, where the
-    reason is but a word."""
+    """Which clusters refuse pods for a reason, and how many pods; `message` is what the newest of them was told, where
+    the reason is but a word."""
 
     reason: str
     message: str
@@ -107,8 +107,8 @@ class ClusterReason(Value):
 
 
 class PendingPod(Value):
-    """A pod that a scheduler found no node for; `nominated` is the node on which room is being made, `nodes` are some of
-    those that gave each reason."""
+    """A pod that a scheduler found no node for; `nominated` is the node on which room is being made, `nodes` are some
+    of those that gave each reason."""
 
     namespace: str
     pod: str
@@ -122,8 +122,8 @@ class PendingPod(Value):
 
 
 class PodList(Value):
-    """The pods that wait: how many, what they were told, and the newest answers; why nodes were none, and which clusters
-    refuse for what reason; and in a scheduler's own log the pods that wait for a node."""
+    """The pods that wait: how many, what they were told, and the newest answers; why nodes were none, and which
+    clusters refuse for what reason; and in a scheduler's own log the pods that wait for a node."""
 
     pods: int
     groups: list[Group]

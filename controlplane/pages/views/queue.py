@@ -1,7 +1,9 @@
-"""One queue: a ClusterQueue with its quota, or a LocalQueue: who has quota there, who waits and why, and who had it before.
+"""One queue: a ClusterQueue with its quota, or a LocalQueue: who has quota there, who waits and why, and who had it
+before.
 
-In: an `Asked` with a name. Out: a `ClusterQueueStory` or a `LocalQueueStory`, now or at a time. Where this service decides on
-quota it is told from what admission knows; else of what the Workloads themselves say, and nobody here keeps their order."""
+In: an `Asked` with a name. Out: a `ClusterQueueStory` or a `LocalQueueStory`, now or at a time. Where this service
+decides on quota it is told from what admission knows; else of what the Workloads themselves say, and nobody here keeps
+their order."""
 
 from __future__ import annotations
 
@@ -41,9 +43,10 @@ _READ = 2000  # events of the queue
 
 
 class ClusterQueueStory(Value):
-    """A ClusterQueue. `decided`: whether this service decides on its quota; else `quota` has no nominal amounts and `shape` is
-    empty. `queues`: the LocalQueues that lead to it, with counts as in a `QueueList`. `waiting` are the first of `pending`, `holding`
-    those that have quota, of `holders`. `history`: who held quota, the newest first. `moments`: what happened to the object."""
+    """A ClusterQueue. `decided`: whether this service decides on its quota; else `quota` has no nominal amounts and
+    `shape` is empty. `queues`: the LocalQueues that lead to it, with counts as in a `QueueList`. `waiting` are the
+    first of `pending`, `holding` those that have quota, of `holders`. `history`: who held quota, the newest first.
+    `moments`: what happened to the object."""
 
     name: str
     decided: bool
@@ -60,8 +63,8 @@ class ClusterQueueStory(Value):
 
 
 class LocalQueueStory(Value):
-    """A LocalQueue, as a `ClusterQueueStory`: of its own Workloads alone. `quota` is what these have reserved. `sees_cluster_queue`:
-    whether whoever asks may see that page."""
+    """A LocalQueue, as a `ClusterQueueStory`: of its own Workloads alone. `quota` is what these have reserved.
+    `sees_cluster_queue`: whether whoever asks may see that page."""
 
     namespace: str
     name: str
@@ -161,8 +164,8 @@ def _moments(asked: Asked, *streams: str) -> list[TimelineEntry]:
 def _in_queue(
     asked: Asked, index: AdmissionIndex | None, cluster_queue: str, leads: Set[_Place], *, alone: bool = False
 ) -> tuple[list[QueueMember], list[HeldQuota], list[QuotaLine]]:
-    """Return who waits, who has quota, and the quota of a ClusterQueue, to which some LocalQueues lead; of these alone, if it is
-    said so."""
+    """Return who waits, who has quota, and the quota of a ClusterQueue, to which some LocalQueues lead; of these alone,
+    if it is said so."""
     if index is not None:
         waiting, holding = waiting_in(index, cluster_queue), holders_of(index, cluster_queue)
         if alone:

@@ -1,7 +1,7 @@
 """The LocalQueues: how many Workloads of each are how far, for what they wait, and who is first; and the hours used.
 
-In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time from what is folded up to there; or `UsageTable`, of
-the hours that are kept, as `controlplane usage` adds them up."""
+In: an `Asked`. Out: a `QueueList`, now from what is followed, at a time from what is folded up to there; or
+`UsageTable`, of the hours that are kept, as `controlplane usage` adds them up."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Waiting(Value):
 
 
 class Pending(Value):
-    """How many Workloads wait for quota for the same reason, in Kueue's words without the amounts; "" where Kueue has not
-    said."""
+    """How many Workloads wait for quota for the same reason, in Kueue's words without the amounts; "" where Kueue has
+    not said."""
 
     reason: str
     count: int
@@ -131,7 +131,8 @@ def _with_empty(asked: Asked, counts: dict[_Place, Counter[str]], known: Mapping
 
 
 def _known_now(asked: Asked) -> Mapping[_Place, str]:
-    """Return the ClusterQueues of LocalQueues, none while the database is away: the rest is followed, and shown all the same."""
+    """Return the ClusterQueues of LocalQueues, none while the database is away: the rest is followed, and shown all the
+    same."""
     try:
         return cluster_queues_at(asked.reader, asked.now, asked.given.get("namespace") or None)
     except psycopg.OperationalError:
@@ -149,8 +150,8 @@ class QueueHeads(NamedTuple):
 
 @functools.lru_cache(maxsize=10_000)
 def reason_without_amounts(message: str) -> str:
-    """Return why a Workload has no quota, as Kueue's condition says it, without what differs from one Workload to the next:
-    its pod sets and how much is missing. What is more than the ClusterQueue can ever have says so."""
+    """Return why a Workload has no quota, as Kueue's condition says it, without what differs from one Workload to the
+    next: its pod sets and how much is missing. What is more than the ClusterQueue can ever have says so."""
     text = _MORE_THAN_ALL.sub(" (more than there can be)", _AMOUNT.sub("", message))
     return _POD_SET.sub("", text).strip()
 
@@ -239,7 +240,8 @@ def _why_waiting(local: WorkloadObserved, row: Row | None) -> str:
 
 
 def _by(asked: Asked) -> list[str]:
-    """Return by what hours are added up: by namespace first where not all namespaces may be seen, and none is asked for."""
+    """Return by what hours are added up: by namespace first where not all namespaces may be seen, and none is asked
+    for."""
     by = list(dict.fromkeys(word.strip() for word in asked.given["by"].split(",")))
     if wrong := next((word for word in by if word not in BY), None) if by else "":
         raise BadQuestion(f'by: hours are not added up by "{wrong}": there are {", ".join(BY)}')

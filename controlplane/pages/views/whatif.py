@@ -1,7 +1,7 @@
 """What would have come of something else, beside what happened: reports that `controlplane whatif -o json` wrote.
 
-In: an `Asked`, and the files of the directory of `web.whatifDirectory`. Out: which reports there are, or one of them. Nothing
-is played for a page: that takes minutes, and whoever runs the command says how many of them."""
+In: an `Asked`, and the files of the directory of `web.whatifDirectory`. Out: which reports there are, or one of them.
+Nothing is played for a page: that takes minutes, and whoever runs the command says how many of them."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ class ClusterRow(Value):
 
 
 class QueueRow(Value):
-    """What each column says of a ClusterQueue: for how many seconds 95 of 100 Workloads waited for its quota at most, and how
-    many were preempted. `decided`: who decided about it when it was played, "" in reports of earlier versions."""
+    """What each column says of a ClusterQueue: for how many seconds 95 of 100 Workloads waited for its quota at most,
+    and how many were preempted. `decided`: who decided about it when it was played, "" in reports of earlier
+    versions."""
 
     name: str
     decided: str

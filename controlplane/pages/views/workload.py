@@ -30,9 +30,9 @@ from controlplane.values import Value
 PARAMETERS = (Parameter("events", "which events are listed besides the story", ("newest", "all"), default="newest"),)
 _NEWEST = 100
 _PLACEMENTS: LiteralString = (
-    "SELECT attempt, clusters_offered, clusters_refused, cluster, reason, since, chosen_at, ready_at, finished_at, until,"
-    " coalesce(retry_reason, released_reason, evicted_reason, finish_reason) AS ended FROM audit.placements"
-    " WHERE log = %(log)s AND namespace = %(namespace)s AND workload = %(name)s ORDER BY attempt"
+    "SELECT attempt, clusters_offered, clusters_refused, cluster, reason, since, chosen_at, ready_at, finished_at, "
+    "until, coalesce(retry_reason, released_reason, evicted_reason, finish_reason) AS ended FROM audit.placements "
+    "WHERE log = %(log)s AND namespace = %(namespace)s AND workload = %(name)s ORDER BY attempt"
 )
 
 
@@ -74,8 +74,8 @@ class StatementItem(Value):
 
 
 class WaitItem(Value):
-    """An interval in which it waited for quota: why, in which ClusterQueue, what was missing, and who was preempted for it or whom
-    it had been preempted for, in words."""
+    """An interval in which it waited for quota: why, in which ClusterQueue, what was missing, and who was preempted for
+    it or whom it had been preempted for, in words."""
 
     since: datetime
     until: datetime | None
@@ -89,10 +89,10 @@ class WaitItem(Value):
 
 
 class WorkloadStory(Value):
-    """One Workload. `result` is how it finished, `since` when it was first seen; queue and priority are those that were seen
-    last. `quota` says why it waits for quota and when it would have it, where this service decides on that, and `waited` how it
-    waited; Workloads of namespaces that are not to be seen are counted there. `events` are the newest ones, or all; `more` says
-    how many there are besides."""
+    """One Workload. `result` is how it finished, `since` when it was first seen; queue and priority are those that were
+    seen last. `quota` says why it waits for quota and when it would have it, where this service decides on that, and
+    `waited` how it waited; Workloads of namespaces that are not to be seen are counted there. `events` are the newest
+    ones, or all; `more` says how many there are besides."""
 
     namespace: str
     name: str
@@ -205,7 +205,8 @@ def _quota(asked: Asked, found: Found, story: Told) -> list[str]:
 
 
 def _waited(story: Told) -> list[WaitItem]:
-    """Return how a Workload waited for quota: by its events as they are shown, so that nobody is named who is not to be."""
+    """Return how a Workload waited for quota: by its events as they are shown, so that nobody is named who is not to
+    be."""
     return [
         WaitItem(
             since=one.since,

@@ -1,7 +1,7 @@
 """The list of Workloads, now or at a time.
 
-In: an `Asked`. Out: a page of it. Now: from the directory, whatever their number; at a time: from the directory too, as far as
-nothing has changed since, and the rest from what is folded up to there."""
+In: an `Asked`. Out: a page of it. Now: from the directory, whatever their number; at a time: from the directory too, as
+far as nothing has changed since, and the rest from what is folded up to there."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ PARAMETERS = (
 
 class WorkloadItem(Value):
     """A Workload in a list. `state` is Kueue's word, `result` how it finished, `owner` the job. `since`: first seen;
-    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history. `because`:
-    why it is, or was last, on that cluster."""
+    `changed`: when it was last seen to change. `attempt` is 0 where it is not known without reading its history.
+    `because`: why it is, or was last, on that cluster."""
 
     namespace: str
     name: str

@@ -1,8 +1,8 @@
 """Answers the reviews of authorization.k8s.io/v1 and authentication.k8s.io/v1, which `kubectl auth` asks for.
 
-In: the path and the body of a POST. Out: the review with its status. Everything is allowed unless a rule says otherwise:
-a simulated server has one token and lets its holder do all, so the rules are for whoever tests what happens without a
-right."""
+In: the path and the body of a POST. Out: the review with its status. Everything is allowed unless a rule says
+otherwise: a simulated server has one token and lets its holder do all, so the rules are for whoever tests what happens
+without a right."""
 
 from __future__ import annotations
 

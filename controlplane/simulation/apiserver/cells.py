@@ -129,7 +129,8 @@ def event_object(obj: Json, _now: datetime) -> str:
 
 
 def event_last_seen(obj: Json, now: datetime) -> str:
-    """Return how long ago an Event was last seen, in the field that whoever wrote it has: its series, or one of the times."""
+    """Return how long ago an Event was last seen, in the field that whoever wrote it has: its series, or one of the
+    times."""
     series = nested(obj, "series").get("lastObservedTime")
     for field in (series, *(obj.get(name) for name in _LAST_SEEN)):
         if parse_time(field) is not None:

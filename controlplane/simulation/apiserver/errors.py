@@ -114,7 +114,8 @@ def unauthorized() -> ApiRefusal:
 def nothing_runs(name: str, asked: str) -> ApiRefusal:
     """400 for what needs a container that runs, which no simulated pod has."""
     return bad_request(
-        f"pod {name} is simulated: nothing runs in it, so it takes no {asked}; `kubectl logs {name}` says what it would run"
+        f"pod {name} is simulated: nothing runs in it, so it takes no {asked}; `kubectl logs {name}` says what it "
+        "would run"
     )
 
 

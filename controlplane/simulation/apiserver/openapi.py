@@ -1,4 +1,5 @@
-"""The OpenAPI documents of a simulated API server: what `kubectl explain` shows, and what kubectl checks and patches by.
+"""The OpenAPI documents of a simulated API server: what `kubectl explain` shows, and what kubectl checks and patches
+by.
 
 In: the served kinds, and the tables of their fields. Out: version 2 (JSON, or the protobuf that kubectl asks for) and
 version 3 (one document for each group and version). A kind whose fields are in no table is an open object: it is not

@@ -1,7 +1,7 @@
 """Reads bodies in Kubernetes' protobuf, in which typed Go clients send built-in kinds, and writes OpenAPI in it.
 
-In: a body of the type application/vnd.kubernetes.protobuf and the message that it should be. Out: the object as JSON has
-it; `DecodingError` for what is no such message, and for a field that the tables do not have: nothing is left out
+In: a body of the type application/vnd.kubernetes.protobuf and the message that it should be. Out: the object as JSON
+has it; `DecodingError` for what is no such message, and for a field that the tables do not have: nothing is left out
 silently. The wire is that of https://protobuf.dev/programming-guides/encoding/."""
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ _ON_COLLECTION = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "de
 _ON_OBJECT = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 POSTED = frozenset({"binding", "eviction"})
 CONNECTED = {"exec": "exec", "attach": "attach", "portforward": "port-forward"}
-"""What is asked of a pod over a connection that is upgraded, by GET (WebSocket) or POST (SPDY), and kubectl's word for it."""
+"""What is asked of a pod over a connection that is upgraded, by GET (WebSocket) or POST (SPDY), and kubectl's word for
+it."""
 _TRUE = frozenset({"true", "True", "1", "t", "T", "TRUE"})
 
 

@@ -1,8 +1,10 @@
-"""The pods of a simulated cluster's Jobs, for whoever looks at a Job with kubectl: `get pods`, `describe`, `logs job/x`.
+"""The pods of a simulated cluster's Jobs, for whoever looks at a Job with kubectl: `get pods`, `describe`,
+`logs job/x`.
 
-In: Jobs, whose statuses `jobs` plays; one that another controller manages runs elsewhere. Out: their pods, owned by them:
-as many as the status has active, ended when the Job has ended, gone when it is suspended. Nothing is decided by these
-pods, other than by those of `job_pods`, and nothing runs in them. The node that they are on is there to be looked at too."""
+In: Jobs, whose statuses `jobs` plays; one that another controller manages runs elsewhere. Out: their pods, owned by
+them: as many as the status has active, ended when the Job has ended, gone when it is suspended. Nothing is decided by
+these pods, other than by those of `job_pods`, and nothing runs in them. The node that they are on is there to be looked
+at too."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def workload_name(kind: Kind, owner_name: str, owner_uid: str, *, extra: str = "", short: bool = False) -> str:
-    """Return the name of the Workload of a job: `lower(kind)-name`, cut, and five hex digits over kind, group, name, uid
-    and what else tells it from the job's others.
+    """Return the name of the Workload of a job: `lower(kind)-name`, cut, and five hex digits over kind, group, name,
+    uid and what else tells it from the job's others.
     """
     room = (63 if short else 253) - 6
     parts = [kind.kind, kind.group, owner_name, owner_uid, *([extra] if extra else [])]
@@ -93,8 +93,8 @@ def holds_quota(workload: Mapping[str, Any]) -> bool:
 
 
 def usage_of(workload: Mapping[str, Any]) -> Usage:
-    """Return what the admission of a Workload takes, by (flavor, resource), in thousandths: of a pod set that has fewer pods by now
-    than were admitted, what these take.
+    """Return what the admission of a Workload takes, by (flavor, resource), in thousandths: of a pod set that has fewer
+    pods by now than were admitted, what these take.
     """
     usage = Usage()
     reclaimable = {one["name"]: one["count"] for one in nested(workload, "status").get("reclaimablePods") or ()}

@@ -24,8 +24,8 @@ from controlplane.simulation.kueue.status import StatusWriter, draft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """The surroundings of Kueue's controllers in one cluster. `enqueue` and `enqueue_after` queue a key of theirs, now or in
-    some seconds.
+    """The surroundings of Kueue's controllers in one cluster. `enqueue` and `enqueue_after` queue a key of theirs, now
+    or in some seconds.
     """
 
     store: Store

@@ -158,8 +158,8 @@ class JobReconciler:
         return [one for one in found if not is_true(one, "Finished")]
 
     def _ensure_slice(self, kind: Kind, job: Json) -> Json | None:
-        """Return the Workload of an elastic job that counts; a smaller size is changed in place, a larger one is that of
-        another Workload.
+        """Return the Workload of an elastic job that counts; a smaller size is changed in place, a larger one is that
+        of another Workload.
         """
         chosen, over = slices.settle(self._live(kind, job))
         for one, replaced in over:
@@ -207,7 +207,8 @@ class JobReconciler:
         return True
 
     def _asks_for_the_same(self, kind: Kind, job: Json, workload: Json, admitted: bool) -> bool:
-        """Whether a job asks for what its Workload does; one that runs with fewer pods has as many as it was admitted for."""
+        """Whether a job asks for what its Workload does; one that runs with fewer pods has as many as it was admitted
+        for."""
         asked = self._pod_sets(kind, job)
         if equivalent(asked, workload["spec"]["podSets"], tolerations=not admitted):
             return True
@@ -215,7 +216,8 @@ class JobReconciler:
         return runs and equivalent(asked, admitted_sets(workload), tolerations=False)
 
     def _pod_sets(self, kind: Kind, job: Json) -> list[Json]:
-        """Return the pod sets of a job's Workload. Runtimes are not read here, so that those that need one are made without."""
+        """Return the pod sets of a job's Workload. Runtimes are not read here, so that those that need one are made
+        without."""
         adapter = self._integrations[kind]
         return adapter.pod_sets(job) if adapter.runtimes else adapter.workload_pod_sets(job)
 

@@ -3,8 +3,8 @@
 
 In: pods with a queue name. Out: a pod is created with Kueue's gate; the pods of a group, once all are there, get one
 Workload that they own together; they lose the gate when it is admitted, and are deleted when it is evicted. On a worker
-pods may name a Workload that was made beforehand. A pod without any gate runs, and ends after a while; what holds another
-gate stays where it is."""
+pods may name a Workload that was made beforehand. A pod without any gate runs, and ends after a while; what holds
+another gate stays where it is."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _POD = Pod()
 
 
 class PodFramework(Behaviour):
-    """The integration and the node of one cluster, beside its Kueue, whose view it shares; the node alone where no Kueue
-    `manages` pods.
+    """The integration and the node of one cluster, beside its Kueue, whose view it shares; the node alone where no
+    Kueue `manages` pods.
     """
 
     def __init__(self, name: str, kueue: Kueue, pace: JobPace, *, manages: bool = True) -> None:
@@ -226,8 +226,8 @@ def _over(pod: Mapping[str, Any]) -> bool:
 
 
 def _ending(pods: Sequence[Json]) -> tuple[str, str] | None:
-    """Return how pods ended, None if they have not: those of a group once all have succeeded, or all are over and one gives the group
-    up by that (`Finished`)."""
+    """Return how pods ended, None if they have not: those of a group once all have succeeded, or all are over and one
+    gives the group up by that (`Finished`)."""
     total, first = _total(pods[0]), pods[0]
     good = sum((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
     over, message = all(_over(pod) for pod in pods), f"Pods succeeded: {good}/{total}."

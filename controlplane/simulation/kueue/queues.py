@@ -1,8 +1,8 @@
 """ClusterQueues and LocalQueues of one simulated Kueue: who is active, who waits, who gets quota, who is preempted.
 
-In: queues, flavors, checks and Workloads, as changes of the view. Out: reservations (`status.admission`, QuotaReserved=True), the
-reason for those that do not fit, preemptions, and the queues' own statuses. What is decided is decided by
-`controllers.quota.engine`, in Kueue's scheduling cycles; here it is written, and by `kueue.quota` it is fed.
+In: queues, flavors, checks and Workloads, as changes of the view. Out: reservations (`status.admission`,
+QuotaReserved=True), the reason for those that do not fit, preemptions, and the queues' own statuses. What is decided is
+decided by `controllers.quota.engine`, in Kueue's scheduling cycles; here it is written, and by `kueue.quota` it is fed.
 """
 
 from __future__ import annotations

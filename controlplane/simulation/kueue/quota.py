@@ -1,8 +1,8 @@
 """What the quota of one simulated Kueue is decided from: the engine's state, fed with the objects of the cluster.
 
-In: ClusterQueues, Cohorts, LocalQueues, flavors, checks, Namespaces and Workloads, as they come, change and go. Out: the state
-that `controllers.quota.engine` decides on. Topologies are not simulated: pods are placed nowhere in particular, and nothing that
-flavors or pods say of topology counts.
+In: ClusterQueues, Cohorts, LocalQueues, flavors, checks, Namespaces and Workloads, as they come, change and go. Out:
+the state that `controllers.quota.engine` decides on. Topologies are not simulated: pods are placed nowhere in
+particular, and nothing that flavors or pods say of topology counts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Quota:
         self._pod_sets: dict[Place, tuple[tuple[str, int], Workload]] = {}
 
     def note(self, kind: Kind, old: Json | None, new: Json | None, now: float) -> None:
-        """Take over an object that is no Workload. What cannot be read is as it was: Kueue's webhooks refuse such a one."""
+        """Take over an object that is no Workload. What cannot be read is as it was: Kueue's webhooks refuse such a
+        one."""
         if new is None:
             _DROP[kind](self.state, old or {}, now)
             return

@@ -4,7 +4,8 @@ pkg/controller/jobs/leaderworkerset/leaderworkerset_reconciler.go, ff69552e).
 
 In: sets with a queue name, and copies of them. Out: their pods are gated from the beginning; a StatefulSet has one
 Workload, a LeaderWorkerSet one for each replica, named after the set, or after the UID of the one that it is a copy of;
-and a status with as many replicas ready as Workloads let run. Pods are not made: nothing here looks at those of a set."""
+and a status with as many replicas ready as Workloads let run. Pods are not made: nothing here looks at those of a
+set."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _OWNER_GVK, _OWNER_NAME = "kueue.x-k8s.io/job-owner-gvk", "kueue.x-k8s.io/job-ow
 
 
 class SetFramework(Behaviour):
-    """The integrations and the controllers of one cluster, beside its Kueue, whose view it shares; the controllers alone where no
-    Kueue `manages` sets.
+    """The integrations and the controllers of one cluster, beside its Kueue, whose view it shares; the controllers
+    alone where no Kueue `manages` sets.
     """
 
     def __init__(self, name: str, kueue: Kueue, *, manages: bool = True) -> None:
@@ -122,8 +123,8 @@ class SetFramework(Behaviour):
             )
 
     def _release_beyond(self, adapter: JobKind, found: Json) -> None:
-        """Delete the Workloads of replicas that a set has no more (`filterWorkloads` in leaderworkerset_reconciler.go). Kueue
-        puts that of a StatefulSet without replicas on hold; here it goes as well, and is made anew.
+        """Delete the Workloads of replicas that a set has no more (`filterWorkloads` in leaderworkerset_reconciler.go).
+        Kueue puts that of a StatefulSet without replicas on hold; here it goes as well, and is made anew.
         """
         if ORIGIN_LABEL in (meta(found).get("labels") or {}):
             return

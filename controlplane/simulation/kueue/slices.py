@@ -49,8 +49,8 @@ def resized(slice_: Json, wanted: Mapping[str, int]) -> list[Json]:
 
 
 def settle(live: Sequence[Json]) -> tuple[Json | None, list[tuple[Json, bool]]]:
-    """Return which of a job's unfinished slices, oldest first, counts; and those that are over, with whether another one
-    has taken their place.
+    """Return which of a job's unfinished slices, oldest first, counts; and those that are over, with whether another
+    one has taken their place.
     """
     if len(live) < 2:
         return (live[0] if live else None), []

@@ -1,7 +1,7 @@
 """Reads what is known of the fields of Kubernetes' objects: names, types, protobuf numbers, merge keys, descriptions.
 
-In: the tables beside this module. Out: `Messages`, from which bodies in protobuf are decoded, bodies in JSON are checked
-and OpenAPI documents are made. The tables hold facts of the kinds' own definitions; the sentences are ours."""
+In: the tables beside this module. Out: `Messages`, from which bodies in protobuf are decoded, bodies in JSON are
+checked and OpenAPI documents are made. The tables hold facts of the kinds' own definitions; the sentences are ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Field:
     """One field. `type` is a scalar, a special type such as `Quantity`, or `package.Message`.
 
     `number` is 0 where there is no protobuf. `required`: JSON has it even if it is empty; `pointer`: if it was sent.
-    `merge_key` is that of a strategic merge patch, "" where the list is replaced; `retain_keys`: it names what stays."""
+    `merge_key` is that of a strategic merge patch, "" where the list is replaced; `retain_keys`: it names what
+    stays."""
 
     name: str
     type: str

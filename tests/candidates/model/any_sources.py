@@ -16,7 +16,8 @@ from tests.candidates.model.world import EVEN, EVEN_WAITS, KINDS, Config, Faults
 SLOW = ("timeouts", "lost_pods", "ticks", "away", "removals", "silent", "forbidden")
 """The faults after which most can follow."""
 IDLE, ANSWER = ("silent", "forbidden"), 8
-"""The faults of targets that do not do their part, and for how many seconds an answer is waited for where they may happen."""
+"""The faults of targets that do not do their part, and for how many seconds an answer is waited for where they may
+happen."""
 ALL = Faults(total=2, removals=1, away=1)
 
 
@@ -90,8 +91,8 @@ def main(names: list[str]) -> int:
     for name in names:
         found = prove(known[name])
         print(
-            f"| {name} | {found.config.targets} | {found.controls:,} | {found.pairs:,} | {found.steps:,} | {found.ends:,} | "
-            f"{found.seconds:.1f} s ({found.cpu:.1f} s) | {found.violation or 'holds'} |",
+            f"| {name} | {found.config.targets} | {found.controls:,} | {found.pairs:,} | {found.steps:,} | "
+            f"{found.ends:,} | {found.seconds:.1f} s ({found.cpu:.1f} s) | {found.violation or 'holds'} |",
             flush=True,
         )
         if found.violation is not None:

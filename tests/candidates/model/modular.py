@@ -4,11 +4,13 @@ candidates, hang together.
 Two things are forgotten. Both only add behaviour, so a rule that holds here holds in every interleaving of the joint
 model:
 
-- *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here a place may be free
-  or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this source's (`component`).
-- *Which cells go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the clock, the faults
-  that are left. A *cell* is what one target (a *site*) holds of it. With each control, and each site, go the cells that were seen with
-  it. A step of one cell, or of the source with it, takes the cells of the other sites along, all of them.
+- *The other sources.* Sources meet at the places of a target, at the clock, and in the faults that a run may have. Here
+  a place may be free or taken whenever a scheduler looks, time may stop anywhere, and all faults of the run may be this
+  source's (`component`).
+- *Which cells go together.* A *control* is what the source has: its stream, its pod, a paused leader, the network, the
+  clock, the faults that are left. A *cell* is what one target (a *site*) holds of it. With each control, and each site,
+  go the cells that were seen with it. A step of one cell, or of the source with it, takes the cells of the other sites
+  along, all of them.
 
 Where only the placing is explored (`placing`), each candidate that there can be has a site of its own: a target and an
 epoch. The source sees them one by one then, as a watch delivers them, and decides when it likes: after one sight, or
@@ -37,7 +39,8 @@ from tests.candidates.model.world import Config, Violation
 How = tuple[tuple[str, int], ...]
 AS_IT_IS: How = ()
 LATER: How = (("later", 0),)
-"""What happens to a cell while the control changes: nothing, time passes, or a paused leader may still send these requests to it."""
+"""What happens to a cell while the control changes: nothing, time passes, or a paused leader may still send these
+requests to it."""
 LATEST = 160  # seconds; every run is over long before
 FREE, TAKEN = 1, 2
 """A cell has a further step without a fault if a place is free, and if it is another source's."""

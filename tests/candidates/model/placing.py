@@ -4,10 +4,12 @@ be explored.
 In: the states and decisions of `source_steps`. Out: the same, with three things forgotten; each adds behaviour or
 changes none.
 
-- *What the source pod shows.* The decisions about it are the last of a pass, nothing else reads them while no container ends, and whoever
-  writes to the pod writes nothing else. S6 and S11, which are about it, are left to the explorations that have it.
-- *What was last seen of a candidate that has to go.* Its deletion is open, and nobody reads more of it than that it is there and may run.
-  The deletion names no version here: it comes sooner than the real one, which is refused until the newest is seen.
+- *What the source pod shows.* The decisions about it are the last of a pass, nothing else reads them while no container
+  ends, and whoever writes to the pod writes nothing else. S6 and S11, which are about it, are left to the explorations
+  that have it.
+- *What was last seen of a candidate that has to go.* Its deletion is open, and nobody reads more of it than that it is
+  there and may run. The deletion names no version here: it comes sooner than the real one, which is refused until the
+  newest is seen.
 - *When a write was decided, and why.* Nobody reads it.
 """
 

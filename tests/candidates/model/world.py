@@ -131,8 +131,8 @@ class Config:
     def target_policy(self) -> TargetPolicy:
         return TargetPolicy(reservation_ttl=FAR, skew=timedelta(seconds=self.clock.skew))
 
-    # `links` has five bits of each target: it can be reached; it has gone for ever; an operator has given it up; its scheduler is down; its
-    # API server lets no Pod be made.
+    # `links` has five bits of each target: it can be reached; it has gone for ever; an operator has given it up; its
+    # scheduler is down; its API server lets no Pod be made.
 
     def away(self, links: int, t: int) -> bool:
         """Whether a target has gone for ever: nothing brings it back but a fault."""

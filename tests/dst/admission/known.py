@@ -15,7 +15,10 @@ MENDED: list[tuple[int, str, str]] = [
     (
         900059,
         "1,4,6-7,9,12",
-        "a copy and its job that could not be read were taken for gone by a log that had gone back, and the job ran twice",
+        (
+            "a copy and its job that could not be read were taken for gone by a log that had gone back, and the job ran "
+            "twice"
+        ),
     ),
     (900078, "1-11,13-15", "a reservation that was refused after it was overtaken was tried again at once"),
     (
@@ -26,7 +29,10 @@ MENDED: list[tuple[int, str, str]] = [
     (
         900159,
         "9,12,16-17",
-        "the end of a job was not recorded while its beginning waited for the database: its Workload was made without end",
+        (
+            "the end of a job was not recorded while its beginning waited for the database: its Workload was made without "
+            "end"
+        ),
     ),
     (900334, "2,4-5,10-12", "quota that was reserved before a restored backup was written after it, beyond the quota"),
     (
@@ -63,7 +69,10 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
     (
         941033,
         "",
-        "a simulated Kueue looked after sets where there is none, and gave back quota by an apply, which left the admission",
+        (
+            "a simulated Kueue looked after sets where there is none, and gave back quota by an apply, which left the "
+            "admission"
+        ),
     ),
     (951153, "", "none of the product's: nobody replaced a pod that had ended, was back by a backup, and was evicted"),
     (
@@ -82,14 +91,15 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
 """The same of the tenth edition."""
 
 KNOWN: dict[int, str] = {
-    910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota goes around and is "
-    "of use to nobody until one of them has ended",
-    712345725: "a cluster is rebuilt after a job's end, of which its Workload told and, while the kind was off there, nothing else: "
-    "the Workload is finished, and the job keeps the status that was seen last, since nobody knows another",
+    910187: "three ClusterQueues of a Cohort preempt one another in turn, each by a rule of Kueue's own: the quota "
+    "goes around and is of use to nobody until one of them has ended",
+    712345725: "a cluster is rebuilt after a job's end, of which its Workload told and, while the kind was off there, "
+    "nothing else: the Workload is finished, and the job keeps the status that was seen last, since nobody knows "
+    "another",
 }
 
 KNOWN_IN_10: dict[int, str] = {
-    941001: "a Workload that may borrow and preempt for it, and one that reclaims, take the same quota from each other in turn, as fast as "
-    "the API server answers, until another one has ended: by Kueue's own rules",
+    941001: "a Workload that may borrow and preempt for it, and one that reclaims, take the same quota from each "
+    "other in turn, as fast as the API server answers, until another one has ended: by Kueue's own rules",
 }
 """The same of the tenth edition."""

@@ -1,5 +1,5 @@
-"""The scene of admission bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows them
-all."""
+"""The scene of admission bites: each deliberate bug breaks a rule, at a seed that holds without it; and the page shows
+them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A hundred and twenty seeds of the scene of admission hold. `controlplane simulate --scene admission --seeds A..B` plays more."""
+"""A hundred and twenty seeds of the scene of admission hold. `controlplane simulate --scene admission --seeds A..B`
+plays more."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Elastic jobs where this service decides on quota: they grow and shrink in the midst of trouble, quota is never above what there is,
-the ledger adds up, and one copy of each runs."""
+"""Elastic jobs where this service decides on quota: they grow and shrink in the midst of trouble, quota is never above
+what there is, the ledger adds up, and one copy of each runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def builtin(*steps: Step, seed: int = 1, replicas: int = 1, shape: int = 0) -> P
 
 
 def grown(*more: Step, seed: int = 1, shape: int = 0) -> Plan:
-    """A job of one pod that becomes one of three at 30 s, one of two at 60 s, and of three again at 90 s; another one wants quota."""
+    """A job of one pod that becomes one of three at 30 s, one of two at 60 s, and of three again at 90 s; another one
+    wants quota."""
     sizes = [step(30, "resize", JOB, value=3), step(60, "resize", JOB, value=2), step(90, "resize", JOB, value=3)]
     return builtin(
         step(5, "submit-elastic", JOB, 200, 1), *sizes, step(40, "submit", OTHER, 60, 1), *more, seed=seed, shape=shape
@@ -55,7 +56,8 @@ def test_it_grows_and_shrinks() -> None:
 
 
 def test_workloads_that_are_deleted_while_another_slice_waits_are_made_again() -> None:
-    """The user's job says that pods run until somebody says otherwise: whose copy is gone, and another Workload of it waits."""
+    """The user's job says that pods run until somebody says otherwise: whose copy is gone, and another Workload of it
+    waits."""
     at = [step(one, "delete-workload", JOB) for one in (32.38, 90.03, 91.88)]
     assert held(play(grown(*at, seed=21)))
 

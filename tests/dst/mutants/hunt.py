@@ -1,5 +1,5 @@
-"""What the deliberate bugs of all scenes have in common: how a seed that finds one is looked for, and the page that shows
-them."""
+"""What the deliberate bugs of all scenes have in common: how a seed that finds one is looked for, and the page that
+shows them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug, and the first seed that finds it, by which rule; of which edition of plans. Or the scene by hand that does,
-    where no seed is known.
+    """A bug, and the first seed that finds it, by which rule; of which edition of plans. Or the scene by hand that
+    does, where no seed is known.
     """
 
     what: str

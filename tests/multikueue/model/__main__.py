@@ -1,5 +1,5 @@
-"""`python -m tests.multikueue.model [--most STATES] NAME…`: explore configurations, all if none is named, each to so many
-states at most."""
+"""`python -m tests.multikueue.model [--most STATES] NAME…`: explore configurations, all if none is named, each to so
+many states at most."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """One state for all that differ only by which worker is which.
 
 Workers are alike: they begin alike, the same can happen to each, and our process treats them alike. A state is
-therefore explored in one order of its workers only (`Alike.least`), that of their objects. Two things of the product know
-workers apart. Of two copies that were admitted in the same second the one wins that was seen first: the log keeps in which
-order they were seen (`knowledge.kept`). And of two that have *ended* the first by name counts: a log that knows of two ends is
-left as it is, and explored in every order (`Alike.variants`). That both explorations reach the same is tested."""
+therefore explored in one order of its workers only (`Alike.least`), that of their objects. Two things of the product
+know workers apart. Of two copies that were admitted in the same second the one wins that was seen first: the log keeps
+in which order they were seen (`knowledge.kept`). And of two that have *ended* the first by name counts: a log that
+knows of two ends is left as it is, and explored in every order (`Alike.variants`). That both explorations reach the
+same is tested."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from controlplane.simulation.apiserver.patches import merge_patch
 from tests.candidates.model.intern import Interner
 from tests.multikueue.model.world import WORKLOAD, Store
 
-# What the field manager `kueue-admission` has in a Workload's status beside the lists by key: left out of an apply, it goes.
+# What the field manager `kueue-admission` has in a Workload's status beside the lists by key: left out of an apply, it
+# goes.
 _APPLIED = ("admission", "clusterName", "nominatedClusterNames")
 _KEYS = {"conditions": "type", "admissionChecks": "name"}
 

@@ -1,8 +1,8 @@
-"""Who nominates clusters in the model, where it is not our process that asks all of them at once: a few more each round, or
-somebody else, in any order.
+"""Who nominates clusters in the model, where it is not our process that asks all of them at once: a few more each
+round, or somebody else, in any order.
 
-In: the management cluster's objects, what surrounds them. Out: what somebody else's dispatcher does, and the rules of both
-(KEP-693 of kubernetes-sigs/kueue, and pkg/controller/workloaddispatcher/incrementaldispatcher.go, ff69552e)."""
+In: the management cluster's objects, what surrounds them. Out: what somebody else's dispatcher does, and the rules of
+both (KEP-693 of kubernetes-sigs/kueue, and pkg/controller/workloaddispatcher/incrementaldispatcher.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def waits_to_be_nominated(workload: Json | None) -> bool:
 
 
 def nominations(store: Store, config: Config) -> Iterator[tuple[str, bool, Store, int]]:
-    """Return what somebody else's dispatcher may do next: what, whether it need not, the objects then, and whom it asks, as
-    bits. It has to ask somebody; whom it asks besides, and whom no more, is as it likes.
+    """Return what somebody else's dispatcher may do next: what, whether it need not, the objects then, and whom it
+    asks, as bits. It has to ask somebody; whom it asks besides, and whom no more, is as it likes.
     """
     workload = store["workload"]
     if config.dispatcher in OWN or not waits_to_be_nominated(workload):
@@ -46,8 +46,8 @@ def nominations(store: Store, config: Config) -> Iterator[tuple[str, bool, Store
 
 
 def check(config: Config, f: Frame, home: Store) -> None:
-    """S9: of clusters that are asked in rounds, there are no more than the rounds so far allow. S10: where somebody else
-    nominates, nobody is nominated whom he never named.
+    """S9: of clusters that are asked in rounds, there are no more than the rounds so far allow. S10: where somebody
+    else nominates, nobody is nominated whom he never named.
     """
     workload = home["workload"]
     nominated = (workload or {}).get("status", {}).get("nominatedClusterNames") or []

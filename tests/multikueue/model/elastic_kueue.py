@@ -1,9 +1,9 @@
-"""Kueue and the jobs of the model where the job is elastic: it may be made larger while it runs, and gets another Workload
-then, which takes the place of the one before.
+"""Kueue and the jobs of the model where the job is elastic: it may be made larger while it runs, and gets another
+Workload then, which takes the place of the one before.
 
 In: a cluster's store. Out: every step that changes it, with what happens. The rules are those of Kueue's core
-(kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/controller/jobframework/reconciler.go, ff69552e); which
-of two slices counts is answered as in the simulated clusters (`controlplane.simulation.kueue.slices`)."""
+(kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/controller/jobframework/reconciler.go, ff69552e);
+which of two slices counts is answered as in the simulated clusters (`controlplane.simulation.kueue.slices`)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from tests.multikueue.model.world import (
 
 
 class Ahead(NamedTuple):
-    """What can become of a cluster before anybody looks: by which steps, the number of its objects then, whether on the way
-    the job ran to its end (on the management cluster: the Workload lost its quota)."""
+    """What can become of a cluster before anybody looks: by which steps, the number of its objects then, whether on the
+    way the job ran to its end (on the management cluster: the Workload lost its quota)."""
 
     label: str
     number: int
@@ -125,8 +125,8 @@ class Ground:
         return place < 0 or bool(f.links >> place & 1)
 
     def ahead(self, g: Global, f: Frame, place: int, number: int) -> list[Ahead]:
-        """Return all that can become of a cluster's objects before anybody looks: by what it does itself, and by the open
-        writes. First what they are now.
+        """Return all that can become of a cluster's objects before anybody looks: by what it does itself, and by the
+        open writes. First what they are now.
         """
         sent = self.process.writes(g[1], place) if self.config.lazy and self.reached(f, place) else []
         requests = tuple(one.request for one in sent)
@@ -169,8 +169,8 @@ class Ground:
             raise Violation("S5", f"{label}: it does not say of which object")
 
     def overtaken(self, g: Global, to: Global, but: int) -> Iterator[tuple[str, Global]]:
-        """Return what else a step leads to: on all clusters but one, the writes may have been carried out before it that are
-        not open after it, or not to that cluster any more.
+        """Return what else a step leads to: on all clusters but one, the writes may have been carried out before it
+        that are not open after it, or not to that cluster any more.
         """
         f, after = self.frames[g[0]], self.frames[to[0]]
         if (g[1] == to[1] and f.links == after.links) or not self.config.lazy:

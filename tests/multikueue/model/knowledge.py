@@ -1,6 +1,6 @@
-"""What our process knows, as a value: the log, folded. What nothing is decided on is left out or made equal, so that what
-cannot be told apart is one state: positions, versions, marks, the numbers of attempts, and times that are over. Which of
-two copies was seen to be admitted first is kept, and no more of it."""
+"""What our process knows, as a value: the log, folded. What nothing is decided on is left out or made equal, so that
+what cannot be told apart is one state: positions, versions, marks, the numbers of attempts, and times that are over.
+Which of two copies was seen to be admitted first is kept, and no more of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _replace = msgspec.structs.replace
 
 
 class Log(NamedTuple):
-    """What our process knows. `states`: of each Workload of the job; `routed`: the workers of the configuration, as bits."""
+    """What our process knows. `states`: of each Workload of the job; `routed`: the workers of the configuration, as
+    bits."""
 
     states: tuple[WorkloadState, ...]
     job: JobObserved | None

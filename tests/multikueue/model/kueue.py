@@ -1,7 +1,8 @@
 """Kueue and the jobs of the model: what their controllers may do next, each by itself, in any order.
 
 In: a cluster's store. Out: every step that changes it, with what happens. The rules are those of Kueue's core
-(kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, pkg/controller/jobframework/reconciler.go, ff69552e)."""
+(kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, pkg/controller/jobframework/reconciler.go,
+ff69552e)."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def clone_steps(store: Store) -> Iterator[Step]:
         yield "its Kueue deactivates the copy", _deactivated(store)
     elif clone["spec"].get("active") is not False and not condition(clone, "Admitted"):
         stopped = job is None or not is_ours(job) or not runs(job)
-        # The quota of what was evicted is given back by its job (`ReconcileGenericJob`): before that it is not admitted.
+        # The quota of what was evicted is given back by its job (`ReconcileGenericJob`): before that it is not
+        # admitted.
         kept = condition(clone, "Evicted") and condition(clone, "QuotaReserved") and not is_ours(job)
         if closed(clone):
             if not condition(clone, BLOCKED):

@@ -7,12 +7,12 @@ and does what the one before would have done.
 *What a cluster does by itself waits until somebody looks* (`Config.lazy`), and so does what our open writes do there. A
 step of Kueue's or of a job's controller, and a write that is carried out, read and write only the objects of their own
 cluster; neither changes the log, by which alone our process decides. So each commutes with everything that happens on
-other clusters, as long as the write stays open and its cluster can be reached. Each step is therefore taken together with
-any number of its cluster's own steps and open writes before it (`Ground.ahead`), and states between are not kept. Where a
-step ends an open write elsewhere (the log takes it back, the connection breaks), it is taken once for each way in which that
-cluster may have gone on before (`Ground.overtaken`). What has to hold in each state is asked of all that clusters can come
-to before the next look, independently of each other. Where nothing else is left to do, they go on alone. That both explorations
-reach the same states is tested."""
+other clusters, as long as the write stays open and its cluster can be reached. Each step is therefore taken together
+with any number of its cluster's own steps and open writes before it (`Ground.ahead`), and states between are not kept.
+Where a step ends an open write elsewhere (the log takes it back, the connection breaks), it is taken once for each way
+in which that cluster may have gone on before (`Ground.overtaken`). What has to hold in each state is asked of all that
+clusters can come to before the next look, independently of each other. Where nothing else is left to do, they go on
+alone. That both explorations reach the same states is tested."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Moves(Upheavals):
     """The steps of a configuration."""
 
     def first(self) -> Global:
-        """Return the first state; where the job is to be there already, the one that is reached if nothing goes wrong."""
+        """Return the first state; where the job is to be there already, the one that is reached if nothing goes
+        wrong."""
         g = start = super().first()
         while self.config.running or (self.config.sending and not self.process.sends_job_to(g[1])):
             ahead = (to for label, fault, to in self.of(g) if not fault and "ends" not in label)

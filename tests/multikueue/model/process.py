@@ -253,8 +253,8 @@ class Process(Sights):
         return str(self._memo[key])
 
     def begins_on(self, log: int) -> frozenset[tuple[int, str]]:
-        """Return which Workload is to begin on which worker by the open writes: its job is to be created there, or said to
-        be there."""
+        """Return which Workload is to begin on which worker by the open writes: its job is to be created there, or said
+        to be there."""
         return self._written(log)[0]
 
     def ends_on(self, log: int) -> frozenset[tuple[int, str]]:
@@ -275,7 +275,8 @@ class Process(Sights):
         return found
 
     def gave_up(self, log: int, place: int) -> bool:
-        """Whether a worker is away and its grace is over: that is asked of the log, and not of the code that decides."""
+        """Whether a worker is away and its grace is over: that is asked of the log, and not of the code that
+        decides."""
         connection = self.logs[log].connections[place]
         since = connection.lost_clock
         return not self.in_view(log, place) and since is not None and since + self.policy.worker_lost_timeout <= START

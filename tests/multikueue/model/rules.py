@@ -12,11 +12,11 @@ from tests.multikueue.model.world import Frame, Global, Violation, foreign_job
 def check(moves: Moves, g: Global) -> None:
     """Raise `Violation` if a state breaks a rule about safety, or what can come of it before anybody looks.
 
-    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their
-    grace. S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
-    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that it
-    means. S6: what did not run to its end is not said to have ended. S7: of the copies one may preempt, as long as its
-    pause lasts (which it does here). S8: nobody stops a job because it is made larger. S9 and S10: who is asked
+    S1: the job runs on one worker at most; under at-least-once those do not count that were given up after their grace.
+    S2 is asked when the job is sent (`Ground.with_log`). S3: what is not ours stays as it is. S4: what ran to its end
+    does not run again, but after a worker was given up. S5 is asked of each request (`Moves`): it names the object that
+    it means. S6: what did not run to its end is not said to have ended. S7: of the copies one may preempt, as long as
+    its pause lasts (which it does here). S8: nobody stops a job because it is made larger. S9 and S10: who is asked
     (`dispatchers`). S11 is asked with S2: the job begins nowhere where a write from before would end it."""
     f, running = moves.frame(g), moves.may_run(g)
     ahead = [[moves.stores[one.number] for one in moves.ahead(g, f, place, g[3 + place])] for place in moves.places]

@@ -33,7 +33,8 @@ class Sights(Knowledge):
         self._streams = [workload_stream(NAMESPACE, name) for name in config.workloads]
 
     def _sight(self, slot: str, store: Store, number: int) -> tuple[str, str, bool] | None:
-        """Return what tells whether an object is news: its UID and resourceVersion; and whether it is a copy of ours."""
+        """Return what tells whether an object is news: its UID and resourceVersion; and whether it is a copy of
+        ours."""
         key = slot, number
         if key not in self._memo:
             obj = store[slot]

@@ -59,8 +59,8 @@ def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("config", REDUCED, ids=lambda config: config.name)
 def test_what_is_left_out_is_reached_all_the_same(config: Config) -> None:
-    """The reduced exploration, with what its clusters can do by themselves and what the open writes do there, and the full
-    one reach the same states, but for which worker is which."""
+    """The reduced exploration, with what its clusters can do by themselves and what the open writes do there, and the
+    full one reach the same states, but for which worker is which."""
     moves = Moves(config)
     reduced = _reached(moves)
     ahead = {one for g in reduced for one in _expanded(moves, config, g)}

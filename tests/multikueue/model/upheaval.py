@@ -1,5 +1,5 @@
-"""What goes wrong with clusters as wholes, and what people do: connections that break, backups, other clusters behind a name,
-deletions, evictions."""
+"""What goes wrong with clusters as wholes, and what people do: connections that break, backups, other clusters behind a
+name, deletions, evictions."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ class Upheavals(Ground):
         return self.with_store(self.left(g, faults), place, put(self.stores, store))  # type: ignore[arg-type]
 
     def _without_sign(self, g: Global, place: int, store: Store) -> Global:
-        """Return the state after somebody deleted something on a worker. An end there that was never seen is `untold`; it
-        counts no more if nothing there says so either."""
+        """Return the state after somebody deleted something on a worker. An end there that was never seen is `untold`;
+        it counts no more if nothing there says so either."""
         f, bit = self.frames[g[0]], 1 << place
         if not f.over & bit or kueue.complete(store["job"]) or self.process.knows_end(g[1], place):
             return g

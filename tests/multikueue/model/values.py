@@ -1,7 +1,7 @@
 """What is done to values as wholes: worker clusters exchanged for each other, and time passed.
 
-A log is a value of nested structs, and names, times and resourceVersions are in many of their fields. The walks here know
-none of the types, so that no field is forgotten when one is added."""
+A log is a value of nested structs, and names, times and resourceVersions are in many of their fields. The walks here
+know none of the types, so that no field is forgotten when one is added."""
 
 from __future__ import annotations
 

@@ -39,18 +39,18 @@ ADMISSION = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count
 class Faults:
     """How often each thing may go wrong in one run, and how many in all (`total`).
 
-    `cut`: a worker cannot be reached; it can be again at any time, and works on meanwhile. `lost`: it
-    cannot be for ever. `delayed`: a request stays on
-    its way while the world goes on; its answer is lost. `failed`: an API server answers with its own failure, and the
-    request was carried out or was not. `restarted`: the leader is killed, and another one begins with the log. `paused`:
-    the same, and all that the one before had decided to write is still on its way. `preempted`: a worker's Kueue evicts
-    the copy, and may admit it again. `evicted`: the management cluster's Kueue evicts the Workload. `deleted`: the user
-    deletes the job. `removed`, `stripped`: somebody deletes the job's copy on a worker, the Workload's copy. `restored`:
-    a worker is put back to what it was at some moment before. `swapped`: another cluster answers under a worker's name;
-    the one before works on, and may be back. `reconfigured`: a cluster is taken out of the MultiKueueConfig. `unsynced`: a
-    worker's Kueue finds that the job is not that of the copy, and finishes the copy without a result. `forgot`: another
-    process begins with an empty log. `resized`: the user makes an elastic job larger, which is no fault, and need not happen. `withdrawn`:
-    somebody else's dispatcher takes a nomination back."""
+    `cut`: a worker cannot be reached; it can be again at any time, and works on meanwhile. `lost`: it cannot be for
+    ever. `delayed`: a request stays on its way while the world goes on; its answer is lost. `failed`: an API server
+    answers with its own failure, and the request was carried out or was not. `restarted`: the leader is killed, and
+    another one begins with the log. `paused`: the same, and all that the one before had decided to write is still on
+    its way. `preempted`: a worker's Kueue evicts the copy, and may admit it again. `evicted`: the management cluster's
+    Kueue evicts the Workload. `deleted`: the user deletes the job. `removed`, `stripped`: somebody deletes the job's
+    copy on a worker, the Workload's copy. `restored`: a worker is put back to what it was at some moment before.
+    `swapped`: another cluster answers under a worker's name; the one before works on, and may be back. `reconfigured`:
+    a cluster is taken out of the MultiKueueConfig. `unsynced`: a worker's Kueue finds that the job is not that of the
+    copy, and finishes the copy without a result. `forgot`: another process begins with an empty log. `resized`: the
+    user makes an elastic job larger, which is no fault, and need not happen. `withdrawn`: somebody else's dispatcher
+    takes a nomination back."""
 
     total: int = 1
     cut: int = 1
@@ -91,12 +91,12 @@ class Config:
     """One exploration. `foreign`: how many workers have a job of this name that is somebody else's.
 
     `together`: the objects of a cluster are seen in one step, not the watch of one kind later than that of the other.
-    `attempt`: what goes wrong does so before the Workload loses its quota.
-    `sending`: the first state is the one in which the job is about to be created on a worker; `running`: in which it
-    runs there. `prompt`: what can be done is done before a deadline passes, also while a worker is away. `lazy` and `alike`:
-    the reductions (`moves`, `alike`). `gates`: workers are full, and our process says which one may preempt; it takes the first
-    by name of those that began to wait in one second, so they are not alike. `elastic`: the job may be made larger while it
-    runs. `held`: how many of the first workers admit nothing."""
+    `attempt`: what goes wrong does so before the Workload loses its quota. `sending`: the first state is the one in
+    which the job is about to be created on a worker; `running`: in which it runs there. `prompt`: what can be done is
+    done before a deadline passes, also while a worker is away. `lazy` and `alike`: the reductions (`moves`, `alike`).
+    `gates`: workers are full, and our process says which one may preempt; it takes the first by name of those that
+    began to wait in one second, so they are not alike. `elastic`: the job may be made larger while it runs. `held`: how
+    many of the first workers admit nothing."""
 
     name: str
     clusters: int = 3
@@ -203,8 +203,8 @@ def at(now: int) -> datetime:
 
 
 STAMP = START.strftime("%Y-%m-%dT%H:%M:%SZ")
-"""The time of all that happens on clusters. Nothing is decided by the clocks of clusters but which of two admissions was
-first, and each of them is the first to be seen in one order of steps."""
+"""The time of all that happens on clusters. Nothing is decided by the clocks of clusters but which of two admissions
+was first, and each of them is the first to be seen in one order of steps."""
 
 
 def user_job(*, elastic: bool = False) -> Json:

@@ -216,8 +216,8 @@ class Scene(SceneLog):
         return [event for stream in self._due() for event in self._recorded(stream, self._decided(stream))]
 
     def decide_together(self, meanwhile: Callable[[], None] = lambda: None) -> list[Event]:
-        """Decide once, as the loop does: about everything before any of it is recorded. What is overtaken by that is decided
-        again with the next. `meanwhile`: what happens before it is recorded."""
+        """Decide once, as the loop does: about everything before any of it is recorded. What is overtaken by that is
+        decided again with the next. `meanwhile`: what happens before it is recorded."""
         decided = {stream: self._decided(stream) for stream in self._due()}
         meanwhile()
         found: list[Event] = []

@@ -83,8 +83,8 @@ def test_a_pass_with_nothing_to_do_writes_nothing() -> None:
 
 
 def test_one_that_is_tried_from_another_flavor_each_time_comes_to_rest() -> None:
-    """The head of a StrictFIFO queue is tried at once again, its first pod set in the next flavor, so that what is missing is
-    another thing each time. Kueue goes round; here each is said once."""
+    """The head of a StrictFIFO queue is tried at once again, its first pod set in the next flavor, so that what is
+    missing is another thing each time. Kueue goes round; here each is said once."""
     scene = Scene()
     scene.put(kinds.RESOURCE_FLAVORS, "spot", spec={})
     groups = quota("2")

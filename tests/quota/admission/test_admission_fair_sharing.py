@@ -183,7 +183,8 @@ def test_usage_is_sampled_and_told_at_each_interval_and_at_no_other_time() -> No
 
 
 def test_a_sample_changes_who_is_tried_next() -> None:
-    """In StrictFIFO the head of the queue keeps others waiting: the one that waits is tried once its LocalQueue used less."""
+    """In StrictFIFO the head of the queue keeps others waiting: the one that waits is tried once its LocalQueue used
+    less."""
     scene = scene_of(queueingStrategy="StrictFIFO")
     local(scene, "b", status=status_of("2"))
     local(scene, "a")

@@ -1,5 +1,5 @@
-"""What is known of the past usage of local queues: after a restart, in the answer of `why`, taken over from Kueue's manager,
-under names that come again, and by other settings."""
+"""What is known of the past usage of local queues: after a restart, in the answer of `why`, taken over from Kueue's
+manager, under names that come again, and by other settings."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def test_why_says_what_the_local_queue_used() -> None:
     assert wait is not None
     (told_used,) = [one for one in sentences(plain_wait(wait)) if "past usage" in one]
     assert told_used == (
-        f"The weighted past usage of its LocalQueue is {usage(scene, 'a'):.4g}; Workloads of LocalQueues that used less come first."
+        f"The weighted past usage of its LocalQueue is {usage(scene, 'a'):.4g}; Workloads of LocalQueues that used "
+        "less come first."
     )
     other = Scene()
     other.queue("q", "1")
@@ -226,7 +227,8 @@ def test_consumed_resources_that_are_no_quantities_are_refused_by_name() -> None
 def test_the_settings_say_how_past_usage_counts(tmp_path: Any) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(
-        "quota:\n  admissionFairSharing:\n    enable: 'yes'\n    usageHalfLifeTime: 168h\n    usageSamplingInterval: 2m\n"
+        "quota:\n  admissionFairSharing:\n    enable: 'yes'\n    usageHalfLifeTime: 168h\n    usageSamplingInterval: "
+        "2m\n"
         "    resourceWeights:\n      cpu: 2\n      memory: 0\n"
     )
     found = admission_fair_sharing(resolve(file, {}).settings)

@@ -1,4 +1,5 @@
-"""What must hold of admission whatever happens: quota is never given twice, the ledger adds up, a replay is the live state."""
+"""What must hold of admission whatever happens: quota is never given twice, the ledger adds up, a replay is the live
+state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What follows for Workloads when queues, flavors, checks and Cohorts stop, change, go or cannot be read, and what those say."""
+"""What follows for Workloads when queues, flavors, checks and Cohorts stop, change, go or cannot be read, and what
+those say."""
 
 from __future__ import annotations
 
@@ -238,8 +239,8 @@ def test_the_shares_of_all_cohorts_above_follow_what_is_used() -> None:
 
 
 def test_queues_are_decided_about_in_the_same_order_in_each_process() -> None:
-    """A Workload that moves concerns the queue that it leaves and then the one that it goes to; a set of both has an order of its own
-    in each process, which one of many pairs shows."""
+    """A Workload that moves concerns the queue that it leaves and then the one that it goes to; a set of both has an
+    order of its own in each process, which one of many pairs shows."""
     scene, pairs = Scene(), [(f"before-{number}", f"after-{number}") for number in range(16)]
     for number, (before, after) in enumerate(pairs):
         scene.queue(before, "0")

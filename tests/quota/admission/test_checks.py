@@ -9,7 +9,8 @@ from tests.quota.admission.scene import Scene, quota
 
 
 def test_another_try_that_is_asked_for_while_quota_is_taken_away_keeps_nobody_from_the_next() -> None:
-    """A check answers for quota that the Workload is about to lose: it was queued no more, since a check asked for another try."""
+    """A check answers for quota that the Workload is about to lose: it was queued no more, since a check asked for
+    another try."""
     scene = Scene()
     checked(scene)
     scene.workload("a", "q")
@@ -27,7 +28,8 @@ def test_another_try_that_is_asked_for_while_quota_is_taken_away_keeps_nobody_fr
 
 
 def test_who_runs_on_a_flavor_that_its_queue_has_no_more_keeps_its_checks() -> None:
-    """The checks are for all flavors: what MultiKueue says of a Workload that runs would be forgotten, and the end of its job with it."""
+    """The checks are for all flavors: what MultiKueue says of a Workload that runs would be forgotten, and the end of
+    its job with it."""
     scene = Scene()
     checked(scene)
     scene.workload("a", "q")
@@ -45,7 +47,8 @@ def test_who_runs_on_a_flavor_that_its_queue_has_no_more_keeps_its_checks() -> N
 
 
 def test_how_often_a_check_of_some_flavors_asked_for_another_try_is_known_at_the_next() -> None:
-    """Without a flavor it counts no more, and its state went with the count: a check that gives up after some tries never did."""
+    """Without a flavor it counts no more, and its state went with the count: a check that gives up after some tries
+    never did."""
     scene = Scene()
     scene.put(kinds.RESOURCE_FLAVORS, "spot", spec={})
     check(scene)

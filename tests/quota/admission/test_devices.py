@@ -125,8 +125,8 @@ def test_who_has_quota_keeps_it_whatever_its_devices_count_as() -> None:
         ({"device_class": "other.example.com"}, NOT_MAPPED),
         (
             {"allocationMode": "All", "count": 0},
-            ("spec.podSets[0].template.spec.resourceClaims[0].devices.requests[0].exactly.allocationMode: Invalid value: "
-            "\"All\": ResourceClaimTemplate t: AllocationMode 'All' is not supported"),
+            ("spec.podSets[0].template.spec.resourceClaims[0].devices.requests[0].exactly.allocationMode: Invalid "
+                "value: \"All\": ResourceClaimTemplate t: AllocationMode 'All' is not supported"),
         ),
         (
             selecting("device.driver == 'none'"),

@@ -1,5 +1,5 @@
-"""What a Workload's devices count as does not depend on the order in which objects were seen, and whoever folds the log later comes to
-the same."""
+"""What a Workload's devices count as does not depend on the order in which objects were seen, and whoever folds the log
+later comes to the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Workloads that may run for so long and no longer: when they are deactivated, and what a person who activates one again gets."""
+"""Workloads that may run for so long and no longer: when they are deactivated, and what a person who activates one
+again gets."""
 
 from __future__ import annotations
 

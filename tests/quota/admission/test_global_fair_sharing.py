@@ -28,7 +28,8 @@ EAST, WEST = "east", "west"
 
 
 def fleet(sharing: AdmissionFairSharing, *, cpu: str = "4", memory: str = "100") -> Scene:
-    """Have two ClusterQueues with cpu and memory, and LocalQueues `a`, `b` that lead to the first, and `c` to the other."""
+    """Have two ClusterQueues with cpu and memory, and LocalQueues `a`, `b` that lead to the first, and `c` to the
+    other."""
     scene = Scene(past_usage=sharing)
     resources = [{"name": name, "nominalQuota": amount} for name, amount in (("cpu", cpu), ("memory", memory))]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "default", "resources": resources}]}

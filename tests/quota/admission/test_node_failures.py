@@ -1,5 +1,5 @@
-"""Nodes that fail: whose names go to `status.unhealthyNodes`, who is evicted, and which pods are let fail. The cases are those of Kueue's
-`pkg/controller/tas/node_controller_test.go` (ff69552e), with the gates that are on by default."""
+"""Nodes that fail: whose names go to `status.unhealthyNodes`, who is evicted, and which pods are let fail. The cases
+are those of Kueue's `pkg/controller/tas/node_controller_test.go` (ff69552e), with the gates that are on by default."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def test_a_node_that_can_be_read_again_is_known_again_though_it_says_what_it_sai
 
 
 class Batched(Scene):
-    """Observations are appended in batches, as the recorder does: an object changes again before the first change is folded."""
+    """Observations are appended in batches, as the recorder does: an object changes again before the first change is
+    folded."""
 
     batch: list[NewEvent] | None = None
 
@@ -165,7 +166,8 @@ class Mortal(Scene):
 
 
 def story(dies_after: int) -> Mortal:
-    """A node fails on which one pod runs and one waits; then another one goes, and nothing is left but the first, which recovers."""
+    """A node fails on which one pod runs and one waits; then another one goes, and nothing is left but the first, which
+    recovers."""
     scene = Mortal()
     scene.dies_after = dies_after
     have_topology(scene, *((name, "r1", "1") for name in ("n1", "n2", "n3")))

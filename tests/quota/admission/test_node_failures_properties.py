@@ -1,5 +1,5 @@
-"""Whatever nodes and pods do, and whichever writes and processes are lost on the way: what Workloads say of their nodes is so, no pod
-fails that could run, and another process comes to the same."""
+"""Whatever nodes and pods do, and whichever writes and processes are lost on the way: what Workloads say of their nodes
+is so, no pod fails that could run, and another process comes to the same."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from tests.quota.admission.scene import Scene
 
 
 def test_a_change_between_a_decision_and_its_record_keeps_nobody_behind_it_waiting() -> None:
-    """The head was tried in vain once more, its try was noted as said, and who came after it was not tried before the next change."""
+    """The head was tried in vain once more, its try was noted as said, and who came after it was not tried before the
+    next change."""
     scene = Scene()
     scene.queue("q", "4")
     for name in ("one", "two"):

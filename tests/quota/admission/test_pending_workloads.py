@@ -1,4 +1,5 @@
-"""What Kueue's visibility API tells of who waits: order, positions, limits, and what it says of queues that are not there."""
+"""What Kueue's visibility API tells of who waits: order, positions, limits, and what it says of queues that are not
+there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the simulated outages have shown of quota that is reserved here: the ledger of an overtaken reservation, Workloads that a
-check has rejected, and conditions whose write was refused."""
+"""What the simulated outages have shown of quota that is reserved here: the ledger of an overtaken reservation,
+Workloads that a check has rejected, and conditions whose write was refused."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_a_reservation_that_meets_a_newer_version_keeps_its_place() -> None:
 
 
 def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> None:
-    """The echo of that write would overtake the reservation: the Workload would lose its place, and its victims be preempted
-    twice."""
+    """The echo of that write would overtake the reservation: the Workload would lose its place, and its victims be
+    preempted twice."""
     scene = Scene()
     scene.queue("q", "5", preemption={"withinClusterQueue": "LowerPriority"})
     scene.workload("a", "q", "5")
@@ -106,7 +106,8 @@ def test_quota_is_not_reserved_before_the_write_of_why_it_waits_is_seen() -> Non
 
 
 def test_quota_is_not_reserved_before_any_write_of_its_status_is_seen() -> None:
-    """What is decided in one pass is recorded together, so a write of the Workload's own stream is sent before the cycle decides."""
+    """What is decided in one pass is recorded together, so a write of the Workload's own stream is sent before the
+    cycle decides."""
     scene = Scene()
     scene.queue("q", "5")
     queue = scene.objects[kinds.LOCAL_QUEUES, NS, "q"]

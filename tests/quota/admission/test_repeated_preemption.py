@@ -1,4 +1,5 @@
-"""Workloads that take the same quota from one another in a circle: each is preempted again by Kueue's rules, at a pace that slows."""
+"""Workloads that take the same quota from one another in a circle: each is preempted again by Kueue's rules, at a pace
+that slows."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ def test_it_is_looked_at_when_the_pause_is_over_or_before() -> None:
 
 
 def circle() -> Scene:
-    """A Cohort has 3: `a` 2, `b` 1. `mid` takes all 3 for `a` and preempts `low`; `high` borrows one for `b` and preempts `mid`, which
-    borrows too; `low` reclaims what `b` borrows."""
+    """A Cohort has 3: `a` 2, `b` 1. `mid` takes all 3 for `a` and preempts `low`; `high` borrows one for `b` and
+    preempts `mid`, which borrows too; `low` reclaims what `b` borrows."""
     scene = Scene()
     scene.put(kinds.COHORTS, "all", spec={})
     preemption = {

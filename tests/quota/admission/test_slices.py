@@ -89,7 +89,8 @@ def test_what_is_missing_is_the_difference() -> None:
 
 @each("steps", range(12))
 def test_a_crash_at_any_moment_ends_the_old_slice_once_and_leaves_nothing_charged(steps: int) -> None:
-    """A process dies after so many steps, of which each is a decision or a write; the one after goes on from the log."""
+    """A process dies after so many steps, of which each is a decision or a write; the one after goes on from the
+    log."""
     scene = slices()
     for step in range(steps):
         _ = scene.decide() if step % 2 else scene.carry_out()

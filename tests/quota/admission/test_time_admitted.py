@@ -1,5 +1,5 @@
-"""How long a Workload was admitted is added up when that ends, whatever ends it (`SyncAdmittedCondition` in kubernetes-sigs/kueue
-pkg/workload/admissionchecks.go, ff69552e)."""
+"""How long a Workload was admitted is added up when that ends, whatever ends it (`SyncAdmittedCondition` in
+kubernetes-sigs/kueue pkg/workload/admissionchecks.go, ff69552e)."""
 
 from __future__ import annotations
 

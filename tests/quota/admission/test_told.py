@@ -1,4 +1,5 @@
-"""What Kubernetes Events say of quota: which flavors were considered, and why a Workload waits, whichever write says it."""
+"""What Kubernetes Events say of quota: which flavors were considered, and why a Workload waits, whichever write says
+it."""
 
 from __future__ import annotations
 
@@ -85,8 +86,8 @@ def test_a_reservation_says_what_is_borrowed_and_where_preemption_had_no_candida
     scene.workload("b", "q", "2")
     scene.settle()
     assert told(scene, "b", "QuotaReserved")[0].endswith(
-        "; Flavors considered: main: f1(preemptionMode=NoCandidates;borrow=1;insufficient unused quota for cpu in flavor"
-        " f1, 2 more needed)"
+        "; Flavors considered: main: f1(preemptionMode=NoCandidates;borrow=1;insufficient unused quota for cpu in "
+        "flavor f1, 2 more needed)"
     )
 
 
@@ -107,7 +108,8 @@ def test_why_a_workload_waits_is_told_also_if_the_write_of_it_met_a_newer_versio
 
 
 def test_why_a_workload_waits_is_told_though_two_writes_of_it_met_newer_versions() -> None:
-    """PodsReady is written at the same time: the one that came second was not tried again, and the condition kept what it had."""
+    """PodsReady is written at the same time: the one that came second was not tried again, and the condition kept what
+    it had."""
     scene = Scene()
     scene.queue("q", "5")
     scene.settle()

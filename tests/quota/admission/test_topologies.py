@@ -1,4 +1,5 @@
-"""Topologies, Nodes and pods on them are followed where a flavor names a topology, and who waits for room is tried again."""
+"""Topologies, Nodes and pods on them are followed where a flavor names a topology, and who waits for room is tried
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever comes, changes, ends, is lost or begun anew: no node gets more pods than it has places for, and the log says all of it."""
+"""Whatever comes, changes, ends, is lost or begun anew: no node gets more pods than it has places for, and the log says
+all of it."""
 
 from __future__ import annotations
 

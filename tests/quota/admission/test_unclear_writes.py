@@ -13,7 +13,8 @@ from tests.quota.admission.scene import NS, Scene
 
 @pytest.mark.parametrize("done", [True, False])
 def test_quota_that_may_have_been_given_is_given_to_nobody_else(done: bool) -> None:
-    """An error is not an answer: the reservation may have been written all the same, and be seen later than the error."""
+    """An error is not an answer: the reservation may have been written all the same, and be seen later than the
+    error."""
     scene = Scene()
     scene.queue("q", "5")
     scene.settle()

@@ -286,7 +286,8 @@ class TestPatch:
         (await api.create(JOBS, job("j", suspend=True))).ok(201)
         container = {"name": "main", "env": [{"name": "A", "value": "1"}]}
         patch = {"spec": {"template": {"spec": {"containers": [container]}}, "parallelism": 2}}
-        # Only what may change on a suspended Job; the container's env may not, so the list merge shows in a dry run of a refusal.
+        # Only what may change on a suspended Job; the container's env may not, so the list merge shows in a dry run of
+        # a refusal.
         refused = await api.patch(JOBS, "j", patch, content_type=STRATEGIC_PATCH, dryRun="All")
         assert refused.status in (200, 422)
         patched = (await api.patch(JOBS, "j", {"spec": {"parallelism": 2}}, content_type=STRATEGIC_PATCH)).ok()

@@ -1,7 +1,7 @@
 """Adds up what the schedulable nodes of a target have, node by node.
 
-In: the target's nodes as they are shown. Out: `TargetNodesCounted`. A node that says what it said costs a comparison: kubelets
-report every few seconds, and a target may have thousands. Pure."""
+In: the target's nodes as they are shown. Out: `TargetNodesCounted`. A node that says what it said costs a comparison:
+kubelets report every few seconds, and a target may have thousands. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """All virtual Nodes in memory, as the log says it: one in the source for each target that some namespace may use.
 
-In: Nodes of the source, what the targets' own nodes come to, and the connections. Out: Nodes made, shown and removed; for
-whoever binds pods, which are there. `placing` says which targets there are and who is bound."""
+In: Nodes of the source, what the targets' own nodes come to, and the connections. Out: Nodes made, shown and removed;
+for whoever binds pods, which are there. `placing` says which targets there are and who is bound."""
 
 from __future__ import annotations
 

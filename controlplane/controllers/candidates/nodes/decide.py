@@ -45,8 +45,8 @@ class NodePolicy(Value):
 
 
 class NodeContext(Value):
-    """What a decision looks at beside the Node. `wanted`: some namespace may use the target; `pods`: how many source pods are
-    bound to the Node, or may be."""
+    """What a decision looks at beside the Node. `wanted`: some namespace may use the target; `pods`: how many source
+    pods are bound to the Node, or may be."""
 
     policy: NodePolicy
     cluster: str

@@ -1,5 +1,5 @@
-"""What is recorded of virtual Nodes, on `virtualnode/CLUSTER`: what the target's own nodes come to, the Node as it is seen
-in the source, and what was decided about it.
+"""What is recorded of virtual Nodes, on `virtualnode/CLUSTER`: what the target's own nodes come to, the Node as it is
+seen in the source, and what was decided about it.
 
 Its Lease is renewed without a word in the log: that the service runs is in it already."""
 
@@ -22,7 +22,8 @@ class TargetNodesCounted(Event):
 
 
 class VirtualNodeStatus(Part):
-    """What a virtual Node shows. `ready`: the status of its condition; `port` is that of the kubelet API, 0 for none."""
+    """What a virtual Node shows. `ready`: the status of its condition; `port` is that of the kubelet API, 0 for
+    none."""
 
     ready: str = ""
     why: str = ""

@@ -1,4 +1,5 @@
-"""What follows a pod to its targets: the ConfigMaps and Secrets that it names, and what else it needs and may have there.
+"""What follows a pod to its targets: the ConfigMaps and Secrets that it names, and what else it needs and may have
+there.
 
 In: what source pods name (their own events), the named objects and our copies, by their metadata alone. Out: copies to
 be written and removed, and for the pods' own conditions what cannot follow. Streams: `named/KIND/NS/NAME` for an object

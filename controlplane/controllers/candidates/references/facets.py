@@ -1,7 +1,7 @@
 """Since when in the log the objects that pods name, and our copies of them, are as they are, and are named.
 
-In: objects before and after an event. Out: positions (`controlplane.runtime.facets`), and of them what a write to a copy
-rests on. The names are `named/KIND/NS/NAME` for an object of the source, and `copies/CLUSTER/NS/KIND/NAME` for its
+In: objects before and after an event. Out: positions (`controlplane.runtime.facets`), and of them what a write to a
+copy rests on. The names are `named/KIND/NS/NAME` for an object of the source, and `copies/CLUSTER/NS/KIND/NAME` for its
 copy."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What else a pod needs in a target than ConfigMaps and Secrets: its ServiceAccount, its claims, Services that it names.
+"""What else a pod needs in a target than ConfigMaps and Secrets: its ServiceAccount, its claims, Services that it
+names.
 
 In: a pod, and objects of the source. Out: what the pod names, and what of such an object means something in another
 cluster. A claim's copy is an empty volume of the same size and class; a Service's has addresses of its own, and none

@@ -10,9 +10,9 @@ from controlplane.runtime.writes import OpenWrites, WriteFailure, says_no
 
 
 class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
-    """What is known of a namespace of a target. `restored`: there may be copies that the log does not know: since there were
-    some, the target went back to a backup, or a candidate is there that a log which is lost had asked for. `kinds`: those of
-    which there were copies, or may be.
+    """What is known of a namespace of a target. `restored`: there may be copies that the log does not know: since there
+    were some, the target went back to a backup, or a candidate is there that a log which is lost had asked for.
+    `kinds`: those of which there were copies, or may be.
     """
 
     version: int = 0
@@ -23,6 +23,7 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
 
     @property
     def may_hold_copies(self) -> bool:
-        """Whether there are copies, or may be: of a write that failed without a no nobody knows whether it was carried out."""
+        """Whether there are copies, or may be: of a write that failed without a no nobody knows whether it was carried
+        out."""
         unclear = not all(map(says_no, self.trouble.values()))
         return bool(self.copies or self.effects or self.restored or unclear)

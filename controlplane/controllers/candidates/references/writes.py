@@ -1,4 +1,5 @@
-"""Writes to copies: the decisions that bring a namespace of a target up to its source, and the request of each. Pure."""
+"""Writes to copies: the decisions that bring a namespace of a target up to its source, and the request of each.
+Pure."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ def decisions_of(found: Following, cluster: str) -> Iterable[CandidateWrite]:
 def request_of(
     decision: CandidateWrite | None, namespace: str, bodies: Mapping[str, bytes], source: str
 ) -> Request | None:
-    """Return the request that carries a decision out, for the cluster `source`; None if what is to be copied is not there any
-    more. `bodies` has the source's object, read as it now is."""
+    """Return the request that carries a decision out, for the cluster `source`; None if what is to be copied is not
+    there any more. `bodies` has the source's object, read as it now is."""
     if isinstance(decision, CopyDecided):
         text = bodies.get(live_ref(decision.kind, namespace, decision.name))
         if text is None:

@@ -1,4 +1,5 @@
-"""Answers the admission hook of pods: who asks for it by a label is given the scheduler that sends pods to other clusters.
+"""Answers the admission hook of pods: who asks for it by a label is given the scheduler that sends pods to other
+clusters.
 
 In: an AdmissionReview, and whether a namespace may send. Out: an AdmissionReview with a JSON patch, or without one. The
 label is on the pod or on its namespace; by the selectors of `deploy/candidates/webhook` an API server asks about no

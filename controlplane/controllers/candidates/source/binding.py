@@ -1,8 +1,8 @@
 """Binds a source pod to the virtual Node of its delegate's target, and ends it as the kubelet of that Node would.
 
-In: a pass. Out: `DelegateHinted`, `SourceBound`, `SourceRemoved`, and the last status of a pod that is being deleted.
-A bound pod goes to no other cluster, so it is bound as late as can be: when the delegate's own kubelet has accepted it, and
-before anything is shown of it. Without virtual Nodes nothing is bound."""
+In: a pass. Out: `DelegateHinted`, `SourceBound`, `SourceRemoved`, and the last status of a pod that is being deleted. A
+bound pod goes to no other cluster, so it is bound as late as can be: when the delegate's own kubelet has accepted it,
+and before anything is shown of it. Without virtual Nodes nothing is bound."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def is_elsewhere(pass_: PodPass, pod: SourcePodObserved) -> bool:
 
 
 def ended_by_loss(pass_: PodPass, pod: SourcePodObserved) -> bool:
-    """Whether the pod is over with its lost delegate: it is bound to a Node, or it had started and may not start twice."""
+    """Whether the pod is over with its lost delegate: it is bound to a Node, or it had started and may not start
+    twice."""
     state = pass_.state
     if state.electing or state.uid != pod.uid or is_elsewhere(pass_, pod):
         return False

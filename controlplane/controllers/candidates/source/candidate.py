@@ -1,4 +1,5 @@
-"""What is known of one candidate, of the open permit and of whose autoscaler may add nodes: parts of a source pod's state.
+"""What is known of one candidate, of the open permit and of whose autoscaler may add nodes: parts of a source pod's
+state.
 
 In: what a target shows of a candidate. Out: values. Pure."""
 
@@ -22,11 +23,11 @@ _ANSWERS = (
 class Candidate(Value):
     """What is known of one candidate.
 
-    `asked`: by this log; what nobody asked for was there before the log was lost, or put back. `may_run`: it was permitted
-    or bound, so its pod may run until we know better. `excused`: it still may, and we go on all the same (its target was
-    forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is known.
-    `waits_since`: since when its target owes an answer: it was asked, or gave up what it had found. `bound`: the UID of
-    the object that last said that it is bound, `bound_by` the reservation by which it was."""
+    `asked`: by this log; what nobody asked for was there before the log was lost, or put back. `may_run`: it was
+    permitted or bound, so its pod may run until we know better. `excused`: it still may, and we go on all the same (its
+    target was forgotten, or its permit outlived under at-least-once). `ready_since`: since when its reservation is
+    known. `waits_since`: since when its target owes an answer: it was asked, or gave up what it had found. `bound`: the
+    UID of the object that last said that it is bound, `bound_by` the reservation by which it was."""
 
     cluster: str
     uid: str
@@ -61,8 +62,8 @@ class ScaleUp(Value):
 
 
 def unknown_permit(known: Candidate, permits: int) -> int:
-    """Return the number of a permit by which a candidate is bound, or may be, and which a log that gave so many never gave; 0
-    if there is none."""
+    """Return the number of a permit by which a candidate is bound, or may be, and which a log that gave so many never
+    gave; 0 if there is none."""
     seen = known.seen
     if isinstance(seen, observations.DelegateMissing):
         return 0
@@ -88,8 +89,8 @@ def as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) ->
         seen=seen,
         ready_since=ready_since,
         waits_since=None if isinstance(seen, _ANSWERS) else known.waits_since or at,
-        # A missing pod does not run, nor one that was rejected; whether it did when we last decided stays as it is until
-        # we decide again.
+        # A missing pod does not run, nor one that was rejected; whether it did when we last decided stays as it is
+        # until we decide again.
         may_run=known.may_run or (bound and not _over(seen)),
         bound=seen.uid if bound else known.bound,
         bound_by=seen.reservation if bound else known.bound_by,

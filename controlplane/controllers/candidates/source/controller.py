@@ -106,7 +106,8 @@ class SourceController(SourceCandidates):
         )
 
     def may_send(self, namespace: str) -> bool | None:
-        """Return whether the pods of a namespace may be sent; None while it is not known which have the label for it."""
+        """Return whether the pods of a namespace may be sent; None while it is not known which have the label for
+        it."""
         if self.policy.allows(namespace) or namespace in self._namespaces:
             return True
         home = self.connections.get(MANAGEMENT)

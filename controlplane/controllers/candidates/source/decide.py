@@ -82,8 +82,9 @@ def _cleaned(pass_: PodPass) -> None:
 
 
 def _over(pass_: PodPass, pod: SourcePodObserved) -> None:
-    """The pod has ended: a delegate that has ended too stays for its logs, as long as the pod object does; everything else
-    goes. One that runs on is of a log that does not know how the pod ended, or of a pod that somebody else ended."""
+    """The pod has ended: a delegate that has ended too stays for its logs, as long as the pod object does; everything
+    else goes. One that runs on is of a log that does not know how the pod ended, or of a pod that somebody else
+    ended."""
     state = pass_.state
     ended_by_us = state.shown is not None and state.shown.failed
     for name, known in sorted(state.candidates.items()):

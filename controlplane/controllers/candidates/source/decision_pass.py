@@ -46,9 +46,10 @@ class PodContext(Value):
     `ready`: the source cluster's pods are in view. `targets`: the clusters that pods of this namespace may go to.
     `counts`: the workload's other pods by target. `mass_outage`: most clusters are away together; `outage_ended`: when
     they last were. `gang`: that of which it is a member. `obstacles`: what keeps ConfigMaps and Secrets from following
-    it, in words. `nodes`: the virtual Nodes that there are, by target. `unread_pod`: what is wrong with the pod of this name that is
-    there and was never read; `unread`: with Candidates that may be of the pods of a name, by that name and by target. `untried_until`:
-    until when it is waited for what a target shows that nobody has looked at since the start."""
+    it, in words. `nodes`: the virtual Nodes that there are, by target. `unread_pod`: what is wrong with the pod of this
+    name that is there and was never read; `unread`: with Candidates that may be of the pods of a name, by that name and
+    by target. `untried_until`: until when it is waited for what a target shows that nobody has looked at since the
+    start."""
 
     policy: SourcePolicy
     ready: bool
@@ -136,7 +137,8 @@ class PodPass(DecisionPass[SourceState, CandidateDecision, CandidateWrite]):
         )
 
     def busy(self, cluster: str, name: str) -> bool:
-        """Whether something is on its way to a candidate, or about to be: what else is written would be based on one version with it."""
+        """Whether something is on its way to a candidate, or about to be: what else is written would be based on one
+        version with it."""
         decided = any(getattr(one, "candidate", "") == name for one in self.plan.decisions)
         return decided or f"{cluster}/{name}" in self.state.effects
 

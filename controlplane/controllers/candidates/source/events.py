@@ -52,9 +52,9 @@ class Elected(CandidateDecision):
 
 
 class PlacementFound(CandidateDecision):
-    """A candidate is `bound`, or may be by permit `number`, and the log, which was lost or put back, did not know. The epoch
-    goes on as if it had: `reservation` and `until` are of that permit, as late as they can be; `revoking`: it is being taken
-    back."""
+    """A candidate is `bound`, or may be by permit `number`, and the log, which was lost or put back, did not know. The
+    epoch goes on as if it had: `reservation` and `until` are of that permit, as late as they can be; `revoking`: it is
+    being taken back."""
 
     uid: str
     epoch: int
@@ -77,8 +77,8 @@ class ElectionRefused(CandidateDecision):
 
 
 class CandidateRequested(OnCandidate):
-    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none. `scale_up`: whether
-    the target's autoscaler may add nodes for it; None leaves that to the target."""
+    """Create the candidate in a target. `least`: how many of its PodGroup start together; 0 if it is in none.
+    `scale_up`: whether the target's autoscaler may add nodes for it; None leaves that to the target."""
 
     uid: str
     epoch: int

@@ -50,8 +50,8 @@ _UNKNOWN = (CandidateReason.CANDIDATE_UNREAD, CandidateReason.DELEGATE_UNSEEN)
 
 
 def find(reader: HistoryReader, kind: str, namespace: str, name: str) -> ObjectHistory | None:
-    """Return the history of the source pods of a name, with how their clusters are connected, what was decided about their
-    PodGroup, and that they cannot be read.
+    """Return the history of the source pods of a name, with how their clusters are connected, what was decided about
+    their PodGroup, and that they cannot be read.
     """
     events = reader.of(*_streams(kind, namespace, name)) if kind == "pod" else []
     if not events:
@@ -169,7 +169,10 @@ def _of_gang(group: str, gang: Sequence[Recorded]) -> str:
     decided = gang_decision(gang)
     if decided is None:
         return f" It starts with PodGroup {group}, in one cluster."
-    return f" It starts with PodGroup {group}, in one cluster: {PHRASES[type(decided)](decided)}, because {pod_because(decided)}."
+    return (
+        f" It starts with PodGroup {group}, in one cluster: {PHRASES[type(decided)](decided)}, because "
+        f"{pod_because(decided)}."
+    )
 
 
 def gang_decision(gang: Sequence[Recorded]) -> CandidateDecision | None:

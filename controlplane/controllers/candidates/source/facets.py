@@ -1,8 +1,8 @@
 """Since when in the log source pods, their candidates, their gangs and what is around them are as they are.
 
-In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `pod` for the pod and its
-attempt, a candidate's own name for it, `CLUSTER` for a target, `gang` for the group, `members` for any of its pods and
-their candidates, `members/CLUSTER` for any of their candidates there."""
+In: states before and after an event. Out: positions (`controlplane.runtime.facets`). The names are `pod` for the pod
+and its attempt, a candidate's own name for it, `CLUSTER` for a target, `gang` for the group, `members` for any of its
+pods and their candidates, `members/CLUSTER` for any of their candidates there."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ GANG: Facets[SourceGangState] = {
 
 
 class SourceFacets:
-    """The positions of the source side. `around` has those that are of no pod, such as `targets/NS`: since when a namespace
-    has its targets.
+    """The positions of the source side. `around` has those that are of no pod, such as `targets/NS`: since when a
+    namespace has its targets.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Finds what a log that was lost, or put back, does not know of a source pod: permits that it never gave, delegates that run
-by them, and Candidates that may be such and cannot be seen or read.
+"""Finds what a log that was lost, or put back, does not know of a source pod: permits that it never gave, delegates
+that run by them, and Candidates that may be such and cannot be seen or read.
 
 In: a pass. Out: the placement that goes on as if the log knew of it, and what nobody may be permitted beside. Pure.
 Within one log none of this ever is: a permit is in the log before it is sent."""
@@ -23,8 +23,8 @@ from controlplane.controllers.candidates.source.state import SourceState, droppi
 
 
 def find(pass_: PodPass, pod: SourcePodObserved, targets: Sequence[str]) -> bool:
-    """Take note of a candidate of the pod that is bound, or permitted, without the log's knowing; return whether there is
-    one. What is bound comes first, and of that what the pod itself says that it is."""
+    """Take note of a candidate of the pod that is bound, or permitted, without the log's knowing; return whether there
+    is one. What is bound comes first, and of that what the pod itself says that it is."""
     state = pass_.state
     if state.delegate or state.permit is not None:
         return False
@@ -77,21 +77,21 @@ def said(pass_: PodPass) -> str:
     for cluster in unread(pass_):
         one = _unread_of(pass_)[cluster]
         return (
-            f"Candidate {one.namespace}/{one.name} of {cluster} cannot be read, so it may run there: mend {one.field or 'it'}"
-            f" ({one.error}), or delete it there"
+            f"Candidate {one.namespace}/{one.name} of {cluster} cannot be read, so it may run there: mend "
+            f"{one.field or 'it'} ({one.error}), or delete it there"
         )
     cluster = _unseen(pass_)
     if not cluster:
         return ""
     return (
-        f"it says that it runs in {cluster}, which does not show its candidates: nobody else is permitted before that is known,"
-        " or the target is given up (controlplane clusters forget)"
+        f"it says that it runs in {cluster}, which does not show its candidates: nobody else is permitted before that "
+        "is known, or the target is given up (controlplane clusters forget)"
     )
 
 
 def unread(pass_: PodPass) -> list[str]:
-    """Return the targets with a Candidate that may be of a pod of this name and that nobody could read yet; but those whose
-    grace is over, or that were given up."""
+    """Return the targets with a Candidate that may be of a pod of this name and that nobody could read yet; but those
+    whose grace is over, or that were given up."""
     return [cluster for cluster in sorted(_unread_of(pass_)) if _counts(pass_, cluster)]
 
 
@@ -100,8 +100,8 @@ def _unread_of(pass_: PodPass) -> Mapping[str, CandidateObservationRefused]:
 
 
 def named(state: SourceState) -> str:
-    """Return the target in which the pod says that its delegate is, unless it is this log that said so last, or is about to
-    say something else; "" if there is none. A log that was put back may know of a delegate before."""
+    """Return the target in which the pod says that its delegate is, unless it is this log that said so last, or is
+    about to say something else; "" if there is none. A log that was put back may know of a delegate before."""
     pod = state.pod
     cluster = pod.hints.get(HINT_CLUSTER, "") if pod is not None else ""
     if pod is None or not cluster or HINT in state.effects or HINT in state.trouble:
@@ -110,8 +110,8 @@ def named(state: SourceState) -> str:
 
 
 def _unseen(pass_: PodPass) -> str:
-    """Return the target in which the pod says that its delegate is, if the log knows nothing of it and it is out of view; ""
-    if there is none."""
+    """Return the target in which the pod says that its delegate is, if the log knows nothing of it and it is out of
+    view; "" if there is none."""
     cluster = named(pass_.state)
     if not cluster or pass_.context.in_view(cluster):
         return ""

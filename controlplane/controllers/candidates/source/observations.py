@@ -99,8 +99,8 @@ class CandidateSeen(SourceObservation):
     body of what it is to be made of ("": it was not noted), which we write. All else is the target's: `reservation`
     counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the last permit to preempt
     that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
-    each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's autoscaler, None
-    if nothing: the target's CRD may not know it."""
+    each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's
+    autoscaler, None if nothing: the target's CRD may not know it."""
 
     origin: Origin
     permit: int = 0
@@ -151,7 +151,8 @@ class CandidateBound(CandidateSeen):
 
 
 class DelegateStatus(CandidateBound):
-    """The bound candidate's pod says something: the `sequence`-th time. `rejected` is why its kubelet would not start it."""
+    """The bound candidate's pod says something: the `sequence`-th time. `rejected` is why its kubelet would not start
+    it."""
 
     sequence: int
     pod_status: str
@@ -169,8 +170,8 @@ class CandidateGone(SourceObjectGone):
 
 
 class CandidateObservationRefused(ObjectUnfit):
-    """An object does not fit its API; `object` is its body. `pod`: of a Candidate, the name of its source pod, as far as that
-    can be read."""
+    """An object does not fit its API; `object` is its body. `pod`: of a Candidate, the name of its source pod, as far
+    as that can be read."""
 
     pod: str = ""
 

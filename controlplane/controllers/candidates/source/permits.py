@@ -263,8 +263,9 @@ def predecessor_runs(pass_: PodPass) -> bool:
     """Whether an earlier pod of this name, or an earlier epoch of it, may still run somewhere: a StatefulSet's next one
     waits for it.
 
-    That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten. So is one
-    of this epoch that is bound and was not permitted, and one that has a permit of which a log that was lost told.
+    That of an absent target is waited for too, for as long as a delegate would be, or until the target is forgotten. So
+    is one of this epoch that is bound and was not permitted, and one that has a permit of which a log that was lost
+    told.
     """
     held, state = False, pass_.state
     for name, known in state.candidates.items():
@@ -283,7 +284,8 @@ def predecessor_runs(pass_: PodPass) -> bool:
 
 
 def _is_its_own(state: SourceState, name: str, known: Candidate) -> bool:
-    """Whether a candidate is of the epoch under way as it should be, or of one that has ended, which the next waits for."""
+    """Whether a candidate is of the epoch under way as it should be, or of one that has ended, which the next waits
+    for."""
     if (known.uid, known.epoch) != (state.uid, state.epoch):
         return False
     return not state.electing or name in (state.delegate, state.permit.candidate if state.permit is not None else "")

@@ -72,7 +72,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         ),
         events.Elected: lambda e: f"offered to {listed(e.targets) or 'nobody'} (epoch {e.epoch})",
         events.PlacementFound: lambda e: (
-            f"{'is bound' if e.bound else 'may be bound'} in {e.cluster} by permit {e.number}, of which the log did not know"
+            f"{'is bound' if e.bound else 'may be bound'} in {e.cluster} by permit {e.number}, of which the log did "
+            "not know"
         ),
         events.ElectionRefused: "not placed: {e.message}",
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",

@@ -142,14 +142,15 @@ def _restarts_before(pod: SourcePodObserved, delegate: str, shown: StatusShown |
 
 
 def _no_fewer(pod: SourcePodObserved, before: Mapping[str, int], reported: Mapping[str, int]) -> dict[str, int]:
-    """Return the restarts before a delegate's own, so many that the pod shows no fewer than it does: one that a backup brought
-    back, or of a log that was lost, has shown more than anybody remembers."""
+    """Return the restarts before a delegate's own, so many that the pod shows no fewer than it does: one that a backup
+    brought back, or of a log that was lost, has shown more than anybody remembers."""
     more = {name: count - reported.get(name, 0) for name, count in pod.restarts.items()}
     return {**before, **{name: least for name, least in more.items() if least > before.get(name, 0)}}
 
 
 def _counted(pod: SourcePodObserved, shown: StatusShown | None) -> dict[str, dict[str, int]]:
-    """Return how often containers were restarted while the pod has no delegate: what it was last to show, and no fewer."""
+    """Return how often containers were restarted while the pod has no delegate: what it was last to show, and no
+    fewer."""
     if shown is None:
         return {"restarts": pod.restarts, "totals": pod.restarts}
     own = {name: count - shown.restarts.get(name, 0) for name, count in shown.totals.items()}
@@ -263,8 +264,8 @@ def _unanswered(pass_: PodPass) -> str:
 
 
 def silence(pass_: PodPass) -> str:
-    """Return what is said of a target that answers nothing. Its scheduler leaves a pod without a PodGroup untried, and says
-    nothing of it, where the profile is in `waitForGroup` of the plugin Gang: that is not known here.
+    """Return what is said of a target that answers nothing. Its scheduler leaves a pod without a PodGroup untried, and
+    says nothing of it, where the profile is in `waitForGroup` of the plugin Gang: that is not known here.
     """
     said = f"no answer within {pass_.context.policy.answer_timeout.total_seconds():g} s: is its scheduler running?"
     pod = pass_.state.pod

@@ -1,5 +1,5 @@
-"""The rights that placing pods on other clusters needs. What lets ConfigMaps and Secrets follow may be bound for some by name
-alone, which cannot be told from here; so may what is bound in each namespace, which is for its owner to say.
+"""The rights that placing pods on other clusters needs. What lets ConfigMaps and Secrets follow may be bound for some
+by name alone, which cannot be told from here; so may what is bound in each namespace, which is for its owner to say.
 
 In: settings. Out: the manifests of `deploy` that grant them."""
 

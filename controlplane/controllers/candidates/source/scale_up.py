@@ -1,8 +1,9 @@
 """Chooses the one target whose autoscaler may add nodes for a source pod, while no target has a node for it.
 
-In: a pass. Out: decisions. An autoscaler buys a node for each pod that is `Unschedulable` in its cluster (kubernetes/autoscaler,
-cluster-autoscaler/utils/kubernetes/listers.go). Every target has a Pod of the same source pod, and all of them would. So each is told
-whether its Pod may look like that, and at most one is told yes. If that brings no node in time, another target is next."""
+In: a pass. Out: decisions. An autoscaler buys a node for each pod that is `Unschedulable` in its cluster
+(kubernetes/autoscaler, cluster-autoscaler/utils/kubernetes/listers.go). Every target has a Pod of the same source pod,
+and all of them would. So each is told whether its Pod may look like that, and at most one is told yes. If that brings
+no node in time, another target is next."""
 
 from __future__ import annotations
 
@@ -87,15 +88,15 @@ def _chosen(pass_: PodPass, able: dict[str, Target]) -> str:
 
 
 def _patience(pass_: PodPass, before: int) -> timedelta:
-    """Return how long a target has that had so many chances before: each time twice as long, since a pod that fits nowhere is to be
-    no lasting trouble; an hour at most, or as long as the setting says."""
+    """Return how long a target has that had so many chances before: each time twice as long, since a pod that fits
+    nowhere is to be no lasting trouble; an hour at most, or as long as the setting says."""
     wait = pass_.context.policy.scale_up_wait
     return min(wait * (1 << min(before, 16)), max(wait, _LONGEST))
 
 
 def _of_gang(pass_: PodPass, able: dict[str, Target]) -> str:
-    """Return the target for all members of a gang, which need their nodes in one place: each for as long, one after the other, by
-    the clock, so that members choose the same without asking one another."""
+    """Return the target for all members of a gang, which need their nodes in one place: each for as long, one after the
+    other, by the clock, so that members choose the same without asking one another."""
     line, wait = sorted(able.values(), key=lambda target: (target.tier, target.name)), _seconds(pass_)
     number = int(pass_.now.timestamp() // wait)
     if len(line) > 1:

@@ -28,9 +28,10 @@ class SourceState(OpenWrites[events.CandidateWrite, WriteFailure], StreamFold):
     `uid` and `epoch` are those of the attempt under way (`electing`), `targets` its targets. `delegate` is the
     candidate that is bound. `permits` counts the permits ever granted on this stream, `failures` by target those of
     this pod that came to nothing. `shown` is the status last written, `over`: the pod has ended, or was ended by us.
-    `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose autoscaler
-    may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to be bound to a Node,
-    `hinted`: that of the pod that was told where its delegate is, `hinted_to` the target that it was told last."""
+    `refused` is why it could not be elected, for the version of the pod that it was said about. `scale_up` is whose
+    autoscaler may add nodes for it, `scaled` how often each target's could. `committed`: the UID of the pod that is to
+    be bound to a Node, `hinted`: that of the pod that was told where its delegate is, `hinted_to` the target that it
+    was told last."""
 
     namespace: str
     name: str
@@ -156,7 +157,8 @@ def _fold_decision(state: SourceState, event: object) -> SourceState:
 
 
 def _fold_found(state: SourceState, event: events.PlacementFound) -> SourceState:
-    """Go on with a placement as if the log had been there: with the delegate, or with the permit that may still be used."""
+    """Go on with a placement as if the log had been there: with the delegate, or with the permit that may still be
+    used."""
     known = state.candidates.get(event.candidate)
     if known is None:
         return state

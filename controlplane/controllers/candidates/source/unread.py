@@ -1,8 +1,9 @@
-"""Keeps which source pods and Candidates are there and could not be read: what they are is unknown, and they are not gone.
+"""Keeps which source pods and Candidates are there and could not be read: what they are is unknown, and they are not
+gone.
 
 In: refusals, observations and ends, in the log's order. Out: the source pod of a name that nobody can read, and the
-Candidates that may be a pod's. Pure, and made anew by every replay. Of what was read before it is known what it was, and
-nothing is held up; what was never read may be a delegate that runs, after the log was lost or put back."""
+Candidates that may be a pod's. Pure, and made anew by every replay. Of what was read before it is known what it was,
+and nothing is held up; what was never read may be a delegate that runs, after the log was lost or put back."""
 
 from __future__ import annotations
 
@@ -67,11 +68,13 @@ class UnreadCandidates:
         return next((one for one in pods if (one.namespace, one.name) == (namespace, name)), None)
 
     def targets(self) -> set[str]:
-        """Return the namespaces with a CandidateTarget that cannot be read: which clusters they may use is not all known."""
+        """Return the namespaces with a CandidateTarget that cannot be read: which clusters they may use is not all
+        known."""
         return {one.namespace for one, _ in self._refusals.values() if one.kind == CANDIDATE_TARGETS.name}
 
     def candidates(self, state: SourceState) -> dict[str, CandidateObservationRefused]:
-        """Return the Candidates that may be of source pods of a name, one of each target; but those that were read before."""
+        """Return the Candidates that may be of source pods of a name, one of each target; but those that were read
+        before."""
         if not self._refusals:
             return {}
         read = {known.seen.uid for known in state.candidates.values() if known.seen is not None}

@@ -1,8 +1,8 @@
 """Which event a decision of a target rests on: of all that had to be so, what came last.
 
-In: states of a candidate before and after an event, and later a decision. Out: positions (`controlplane.runtime.facets`),
-and a position in the log, for `caused_by`. What only the scheduler saw, such as a node, is in no log: its events rest
-on what had it look for one."""
+In: states of a candidate before and after an event, and later a decision. Out: positions
+(`controlplane.runtime.facets`), and a position in the log, for `caused_by`. What only the scheduler saw, such as a
+node, is in no log: its events rest on what had it look for one."""
 
 from __future__ import annotations
 

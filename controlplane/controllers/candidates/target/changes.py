@@ -50,7 +50,8 @@ def amended(
 
 
 def _other_scale_up(state: TargetState, seen: CandidateObserved, pod: CandidatePodObserved) -> bool | None:
-    """Return whether the autoscaler may add nodes for a Pod that says otherwise; None if it says so, or needs no node."""
+    """Return whether the autoscaler may add nodes for a Pod that says otherwise; None if it says so, or needs no
+    node."""
     if seen.scale_up is None or seen.scale_up == pod.scale_up or pod.node or state.held is not None:
         return None
     return seen.scale_up

@@ -39,9 +39,9 @@ class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
-    admitted candidates each source has there that come before this one, `priority_classes` those that exist (None: they cannot be
-    read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name that is there and was
-    never read; `unread_invitations`: with CandidateSources of the namespace."""
+    admitted candidates each source has there that come before this one, `priority_classes` those that exist (None: they
+    cannot be read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name
+    that is there and was never read; `unread_invitations`: with CandidateSources of the namespace."""
 
     policy: TargetPolicy
     ready: bool = True
@@ -303,8 +303,8 @@ def _unbound(pass_: _Pass, seen: events.CandidateObserved, context: TargetContex
 
 
 def _may_be_binding(pass_: _Pass, pod: events.CandidatePodObserved, seen: events.CandidateObserved) -> bool:
-    """See to a binding that may be on its way, also to one that a log which was lost does not know; return whether there is
-    one."""
+    """See to a binding that may be on its way, also to one that a log which was lost does not know; return whether
+    there is one."""
     state = pass_.state
     if state.binding is not None:
         _settle_binding(pass_, state.binding, seen)
@@ -316,8 +316,8 @@ def _may_be_binding(pass_: _Pass, pod: events.CandidatePodObserved, seen: events
 
 
 def _take_note(pass_: _Pass, permit: PermitSpec) -> None:
-    """Record a permit that may be used, once: nothing is bound under one that is not in the log. After bindings that were
-    refused not before a pause is over."""
+    """Record a permit that may be used, once: nothing is bound under one that is not in the log. After bindings that
+    were refused not before a pause is over."""
     after = pass_.state.bind_after
     if after is not None and pass_.now < after:
         pass_.wake_at(after)
@@ -341,7 +341,8 @@ def _found_bound(pass_: _Pass, uid: str, node: str) -> None:
 
 
 def _reported_binding(state: TargetState) -> int:
-    """Return the permit by which the Candidate says that its Pod was bound, which a log that was lost does not know; else 0."""
+    """Return the permit by which the Candidate says that its Pod was bound, which a log that was lost does not know;
+    else 0."""
     reported = state.seen.reported if state.seen is not None else events.Reported()
     return reported.bound_by if reported.phase == "Bound" else 0
 

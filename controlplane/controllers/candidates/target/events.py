@@ -59,9 +59,9 @@ class CandidateObserved(SourceObservation):
     `pod_status` the body of the Pod's status in it. `least`: how many of its PodGroup start together, by the source.
     `account` is the ServiceAccount that the Pod runs as, `token`: it asks for a token of that by a volume of its own.
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
-    without the first. `changeable` is what its Pod can
-    follow a change of, `fixed` the hash of what not, once the Pod is there (None, "": it was not noted). `scale_up`: whether the
-    autoscaler of this cluster may add nodes for it, None if its source leaves that to us."""
+    without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
+    is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
+    if its source leaves that to us."""
 
     origin: Origin
     template: str
@@ -91,7 +91,8 @@ class CandidateVanished(SourceObjectGone):
 
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
-    `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its annotations.
+    `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
+    annotations.
     """
 
     owner: str
@@ -113,8 +114,8 @@ class InvitationObserved(SourceObservation):
 
     `most` bounds how many candidates it may have there (0: any), `priority_classes` which classes they may name (empty:
     any), `service_accounts` as whom their Pods may run (empty: as `default`, without its token). `pod_security` is the
-    level of the Pod Security Standards that they have to keep ("": the strictest). `follow`: the kinds of objects beside
-    ConfigMaps and Secrets that may come with them."""
+    level of the Pod Security Standards that they have to keep ("": the strictest). `follow`: the kinds of objects
+    beside ConfigMaps and Secrets that may come with them."""
 
     cluster: str
     user: str = ""

@@ -76,7 +76,8 @@ PHRASES: Mapping[type[Event], Phrase] = told(
             f"{e.kind} {e.namespace}/{e.name} cannot be understood: {e.field}: {e.error}"
         ),
         events.Reserved: lambda e: (
-            f"node {e.node} is held (reservation {e.number}), score {e.score}, until {e.expires:%H:%M:%S} without a permit"
+            f"node {e.node} is held (reservation {e.number}), score {e.score}, until {e.expires:%H:%M:%S} without a "
+            "permit"
         ),
         events.NotSchedulable: _no_node,
         events.Unreserved: "reservation {e.number} is given up",

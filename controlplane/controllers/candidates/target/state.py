@@ -25,13 +25,14 @@ _replace = msgspec.structs.replace
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held` is the one that is
-    held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on its way (`bind_failed`:
-    nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not confirmed one after the
-    other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended. `withdrawn` is what was
-    acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the changes of the bound Pod's status.
-    `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no
-    older binding is made; `said` is the number of the last status that was told."""
+    `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held` is the one
+    that is held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on its way
+    (`bind_failed`: nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not
+    confirmed one after the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended.
+    `withdrawn` is what was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the
+    changes of the bound Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID
+    of the Pod that was touched last, so that no older binding is made; `said` is the number of the last status that was
+    told."""
 
     namespace: str
     name: str
@@ -71,8 +72,8 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
 
     @property
     def unfenced(self) -> bool:
-        """Whether a binding may be on its way that the log does not know, since it was lost or put back: the Candidate has a
-        permit for what it says is reserved, and nothing was ever said of that here."""
+        """Whether a binding may be on its way that the log does not know, since it was lost or put back: the Candidate
+        has a permit for what it says is reserved, and nothing was ever said of that here."""
         seen, pod = self.seen, self.pod
         permit = seen.permit if seen is not None else None
         if seen is None or pod is None or permit is None or permit.kind != "Bind":
@@ -183,8 +184,9 @@ def _fold_answer(state: TargetState, recorded: Recorded) -> TargetState:
 
 
 def _fold_bind_failed(state: TargetState, at: datetime) -> TargetState:
-    """Note that nobody confirmed a binding. After the first such answer, which may only have been lost, the permit is used
-    again at once; after others it is taken note of anew when a pause is over, as kube-scheduler lets a pod back off."""
+    """Note that nobody confirmed a binding. After the first such answer, which may only have been lost, the permit is
+    used again at once; after others it is taken note of anew when a pause is over, as kube-scheduler lets a pod back
+    off."""
     state = _replace(state, bind_failed=True, bind_failures=state.bind_failures + 1)
     if state.bind_failures == 1:
         return state

@@ -1,8 +1,8 @@
 """Keeps which Candidates, Pods and CandidateSources of a target are there and could not be read.
 
-In: refusals, observations and ends, in the log's order. Out: what of a candidate, or of a namespace's invitations, nobody can
-read. Pure, and made anew by every replay. Of what was read before it is known what it was; what was never read may be a
-delegate that runs, after the log was lost or put back."""
+In: refusals, observations and ends, in the log's order. Out: what of a candidate, or of a namespace's invitations,
+nobody can read. Pure, and made anew by every replay. Of what was read before it is known what it was; what was never
+read may be a delegate that runs, after the log was lost or put back."""
 
 from __future__ import annotations
 

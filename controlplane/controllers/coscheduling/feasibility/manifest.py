@@ -28,6 +28,7 @@ MANIFEST = Manifest(
     ),
     streams={
         "fit/KIND/NS/NAME": "a PipelineRun that is to go to a worker, and the judgements on it",
-        "worker/CLUSTER/…": "a node, storage class or placeholder of a worker, its Tekton's flags, or an object that was read there",
+        "worker/CLUSTER/…": "a node, storage class or placeholder of a worker, its Tekton's flags, or an object that "
+        "was read there",
     },
 )

@@ -1,8 +1,8 @@
 """What is known of one worker cluster, as the log says it: its nodes, storage classes, placeholders, mode, and the
 objects that runs name.
 
-In: the events of `worker/CLUSTER/…` and of its connection. Out: `CandidateClusterFacts`, and what of it is not known. A kind
-that we may not see there, or that is not listed in time, is not known, and says nothing against the cluster."""
+In: the events of `worker/CLUSTER/…` and of its connection. Out: `CandidateClusterFacts`, and what of it is not known. A
+kind that we may not see there, or that is not listed in time, is not known, and says nothing against the cluster."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class _View:
 
 class WorkerCapacity:
     """One worker. `version` goes up with whatever may change a judgement, looks aside: those concern who needs them.
-    `positions` tell since which position in the log what is known of it is as it is (`nodes`, `classes`, `placeholders`,
-    `flags`, `view`).
+    `positions` tell since which position in the log what is known of it is as it is (`nodes`, `classes`,
+    `placeholders`, `flags`, `view`).
     """
 
     GIVEN = {"_sorted": type(None), "_memo": dict}

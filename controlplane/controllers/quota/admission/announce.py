@@ -59,8 +59,8 @@ def announcements(
 def notice(
     seen: events.AdmissionWorkloadObserved, decision: SecondPassNoticeDecided, identity: str, now: datetime
 ) -> Request:
-    """Return the Event that tells that a Workload cannot be placed yet. What it says makes its name: said again, it is there
-    already."""
+    """Return the Event that tells that a Workload cannot be placed yet. What it says makes its name: said again, it is
+    there already."""
     about, said = ObjectRef(WORKLOADS, seen.namespace, seen.name), truncated(decision.message, _LIMIT)
     return event_about(about, seen.uid, _WARNING, "SecondPassFailed", said, decision.message, identity, now)
 

@@ -1,6 +1,7 @@
 """Folds what is no Workload: queues, flavors, checks, namespaces, priority classes, defaults of pods.
 
-In: what was folded of admission, and an event. Out: the same, with what follows from it, and which streams are to be decided about."""
+In: what was folded of admission, and an event. Out: the same, with what follows from it, and which streams are to be
+decided about."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ from controlplane.log.event import Body, Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import OpenWrites, WritingController
 
-# Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is not
-# waited for.
+# Counts change with each Workload: as Kueue, they are written once a second at most. What is said of a queue's state is
+# not waited for.
 _COUNTS = timedelta(seconds=1)
 # What is never written.
 _SELDOM = (
@@ -71,8 +71,8 @@ _TARGET = f"{MANAGEMENT}/Workload"
 
 
 class AdmissionController(WritingController[events.AdmissionWrite]):
-    """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for pods, and
-    `after_finished` if finished Workloads are kept for good. `labels` are for the metrics alone."""
+    """See the module. `identity` names this process in Kubernetes Events; `pods_ready` is None if nothing waits for
+    pods, and `after_finished` if finished Workloads are kept for good. `labels` are for the metrics alone."""
 
     types: Sequence[type[Event]] = (
         *connectivity.EVENTS,

@@ -1,7 +1,7 @@
 """Decides in scheduling cycles: the engine's decisions become events.
 
-In: what is known, and the moment. Out: events about the heads of all ClusterQueues, and the versions of the streams that
-they hold for. What a cycle says once more, since nothing has changed, is not said."""
+In: what is known, and the moment. Out: events about the heads of all ClusterQueues, and the versions of the streams
+that they hold for. What a cycle says once more, since nothing has changed, is not said."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def decide(index: AdmissionIndex, now: datetime) -> tuple[list[NewEvent], Mappin
 
 
 def _comes_first(state: WorkloadState) -> bool:
-    """Whether something comes before quota can be reserved: the ledger's entry of a reservation that was overtaken, or the
-    outcome of an open write, since the version of the Workload that this makes would overtake the reservation. It may have been
-    sent already: what its own stream says is recorded before what a cycle says in the same pass.
+    """Whether something comes before quota can be reserved: the ledger's entry of a reservation that was overtaken, or
+    the outcome of an open write, since the version of the Workload that this makes would overtake the reservation. It
+    may have been sent already: what its own stream says is recorded before what a cycle says in the same pass.
     """
     return bool(state.posted.amounts or state.effects)
 
@@ -147,8 +147,8 @@ def waiting(
     *,
     gated: bool = False,
 ) -> Json:
-    """Return the status of a Workload that waits: why, and what it asks for where that is known; `in_bytes`: resources that are
-    spelled as bytes; `gated`: it would preempt, if it had no gate."""
+    """Return the status of a Workload that waits: why, and what it asks for where that is known; `in_bytes`: resources
+    that are spelled as bytes; `gated`: it would preempt, if it had no gate."""
     status = status_of(seen, now)
     status.unreserve(reason, message)
     if info is not None:
@@ -170,7 +170,8 @@ def _inadmissible(
     in_bytes = index.engine.settings.devices.in_bytes
     gated = decision.requeue == PREEMPTION_GATED
     status = waiting(seen, info, decision.reason, decision.message, now, in_bytes, gated=gated)
-    # Where such a write is open, or was refused, it is said once that is over, by what the Workload's own stream decides.
+    # Where such a write is open, or was refused, it is said once that is over, by what the Workload's own stream
+    # decides.
     state = index.workload(decision.workload)
     found = write_fields(seen.status, status) if not (says_why(state) or rests(state, now)) else {}
     progress = decision.progress

@@ -16,7 +16,8 @@ class AdmissionClaimTemplateGone(ObjectVanished):
 
 
 class AdmissionDeviceClassObserved(AdmissionObjectObserved):
-    """A DeviceClass; of its spec the selectors and the extended resource. `created`: when it was made, as its API has it."""
+    """A DeviceClass; of its spec the selectors and the extended resource. `created`: when it was made, as its API has
+    it."""
 
     created: str = ""
 

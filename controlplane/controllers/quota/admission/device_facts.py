@@ -1,7 +1,7 @@
 """Counts the devices that a Workload asks for among its requests.
 
-In: a Workload as the engine has it, and as it was seen; what is known of devices. Out: the same with what its devices count as, or
-with why they cannot be counted. What a pod takes of a node stays what it asks for."""
+In: a Workload as the engine has it, and as it was seen; what is known of devices. Out: the same with what its devices
+count as, or with why they cannot be counted. What a pod takes of a node stays what it asks for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def with_devices(
     known: KnownDevices,
     rules: DeviceRules,
 ) -> model.Workload:
-    """Return a Workload with what its devices count as; one that has quota keeps that, whatever its devices count as now."""
+    """Return a Workload with what its devices count as; one that has quota keeps that, whatever its devices count as
+    now."""
     if not any(one.claims or (known.classes and asks_for_extended(one.requests)) for one in seen.pod_sets):
         return found
     asked = [_asked(one, said) for one in seen.pod_sets]

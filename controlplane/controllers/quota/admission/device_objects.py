@@ -1,8 +1,9 @@
 """Follows the objects that the counting of devices rests on: ResourceClaimTemplates, DeviceClasses and ResourceSlices.
 
-In: objects as they are shown; their events in the log's order; Workloads, as far as they ask for devices. Out: an event where something
-changes that counts, and no other; what is known of devices; which Workloads a change concerns; which kinds are to be followed at all.
-Pure. What is not followed costs nothing: without a mapping, and without a Workload that names a template, there is none."""
+In: objects as they are shown; their events in the log's order; Workloads, as far as they ask for devices. Out: an event
+where something changes that counts, and no other; what is known of devices; which Workloads a change concerns; which
+kinds are to be followed at all. Pure. What is not followed costs nothing: without a mapping, and without a Workload
+that names a template, there is none."""
 
 from __future__ import annotations
 
@@ -94,11 +95,12 @@ def _read(kind: Kind, event: Any) -> Any:
 
 
 class DeviceObjects:
-    """See the module. `known`: what was read of the objects; `asking`: Workloads that have not finished and ask for devices, each with
-    the templates that it names, `named` by how many; `needs`: the kinds that are to be followed; `refused`: why those cannot be
-    counted that cannot be, as the engine was told last; `view`: the kinds that were in view, or why they could not be seen. `changed`:
-    when a slice changed first since who waits was counted last: a driver that starts publishes all of its slices, and who waits is
-    counted once for all of them; `position`: where in the log the last of them is."""
+    """See the module. `known`: what was read of the objects; `asking`: Workloads that have not finished and ask for
+    devices, each with the templates that it names, `named` by how many; `needs`: the kinds that are to be followed;
+    `refused`: why those cannot be counted that cannot be, as the engine was told last; `view`: the kinds that were in
+    view, or why they could not be seen. `changed`: when a slice changed first since who waits was counted last: a
+    driver that starts publishes all of its slices, and who waits is counted once for all of them; `position`: where in
+    the log the last of them is."""
 
     def __init__(self, rules: DeviceRules) -> None:
         self.rules = rules
@@ -155,7 +157,8 @@ class DeviceObjects:
     # What was seen.
 
     def seen(self, change: ObjectChange) -> tuple[str, Event] | None:
-        """Return stream and event of an object; None if it says nothing new. One that does not fit its API is an error."""
+        """Return stream and event of an object; None if it says nothing new. One that does not fit its API is an
+        error."""
         metadata = meta(change.object)
         namespace, name = str(metadata.get("namespace") or ""), str(metadata["name"])
         stream = stream_of(change.kind, namespace, name)
@@ -219,8 +222,8 @@ class DeviceObjects:
         return True
 
     def look(self, in_view: Collection[str], off: Mapping[str, str]) -> Iterable[str]:
-        """Take which kinds are in view, and why others cannot be; return the Workloads that it concerns, if that is another thing than
-        before."""
+        """Take which kinds are in view, and why others cannot be; return the Workloads that it concerns, if that is
+        another thing than before."""
         names = sorted(kind.name for kind in DEVICE_KINDS)
         view = {name: off.get(name, "") for name in names if name in in_view or name in off}
         came = any(self.view.get(name) != why for name, why in view.items())

@@ -44,7 +44,8 @@ DROPS: dict[type, Callable[[State, Any, float], None]] = {
 
 
 def record_sample(engine: State, local_queue: str, event: events.LocalQueueUsageSampled) -> None:
-    """Note what a LocalQueue used, by its namespace and name. All of it was recorded: other settings do not change what was."""
+    """Note what a LocalQueue used, by its namespace and name. All of it was recorded: other settings do not change what
+    was."""
     consumed, at = from_quantities(event.consumed), event.sampled_at.timestamp()
     # What a status told when the log began does not say what was used then.
     idle = not event.used and event.reason != R.USAGE_TAKEN_OVER

@@ -1,4 +1,5 @@
-"""Defines what is recorded of quota that is reserved here: the objects that it rests on, what is decided, and the ledger.
+"""Defines what is recorded of quota that is reserved here: the objects that it rests on, what is decided, and the
+ledger.
 
 Objects of Kueue's API are recorded as that API has them (v1beta2), reduced to the fields that something is decided on;
 of a Workload's pod templates what is counted, and which nodes it fits."""
@@ -23,8 +24,8 @@ class PodSetFacts(Part):
     """Pods that are alike. `requests` are those of one pod, as `Amounts` count; `shape` is equal for templates that are
     scheduled alike. `resources` is what of the pod's spec its requests are made of, for the defaults of LimitRanges and
     RuntimeClasses: of each container `resources` and `restartPolicy`, `overhead`, `runtimeClassName`, the pod's own.
-    `topology`: its `topology_request` asks for a placement. `claims`: the entries of the pod's `resourceClaims`. `node_terms` and
-    `preferred_node_terms`: what its node affinity requires and prefers."""
+    `topology`: its `topology_request` asks for a placement. `claims`: the entries of the pod's `resourceClaims`.
+    `node_terms` and `preferred_node_terms`: what its node affinity requires and prefers."""
 
     name: str
     count: int
@@ -55,11 +56,11 @@ class Owner(Part):
 
 
 class AdmissionWorkloadObserved(ObjectObserved):
-    """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which events of
-    earlier versions do not name; `of_group`: it is that of a group of pods. `priority_class`: the WorkloadPriorityClass that it
-    names, "" for none or for a PriorityClass of pods. `priority_boost`: what its annotation adds to its priority, where that counts.
-    `preemption_gates`: the names of the gates that keep it from preempting. `replaces`: the namespace and name of the workload slice
-    whose place it is to take, "" for none."""
+    """A Workload: what its pods ask for, and its status as the API server has it. `owned`: it has `owners`, which
+    events of earlier versions do not name; `of_group`: it is that of a group of pods. `priority_class`: the
+    WorkloadPriorityClass that it names, "" for none or for a PriorityClass of pods. `priority_boost`: what its
+    annotation adds to its priority, where that counts. `preemption_gates`: the names of the gates that keep it from
+    preempting. `replaces`: the namespace and name of the workload slice whose place it is to take, "" for none."""
 
     generation: int = 0
     deleting: bool = False
@@ -226,10 +227,11 @@ class WorkloadAdmissionWrite(AdmissionWrite):
 
 class QuotaReservationDecided(WorkloadAdmissionWrite):
     """Reserve quota in a ClusterQueue. `admission` as it is written; `amounts` that are reserved, `borrowed` which of
-    them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles. `penalty`: what it counts for in the past
-    usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count. `replaces`: the slice whose
-    place it takes, by namespace and name; that one's quota counts no more, as far as it is in `amounts`. `considered`: which flavors
-    were looked at beside those that have the quota, and what was in the way, as Kueue tells it."""
+    them exceed the ClusterQueue's nominal quota; `cycle` counts the scheduling cycles. `penalty`: what it counts for in
+    the past usage of its LocalQueue until that is sampled, as quantities; empty where past usage does not count.
+    `replaces`: the slice whose place it takes, by namespace and name; that one's quota counts no more, as far as it is
+    in `amounts`. `considered`: which flavors were looked at beside those that have the quota, and what was in the way,
+    as Kueue tells it."""
 
     cycle: int
     cluster_queue: str
@@ -279,7 +281,8 @@ class WorkloadStatusDecided(WorkloadAdmissionWrite):
 
 
 class WorkloadSpecDecided(AdmissionWrite):
-    """Change the spec of a Workload: deactivate it, or give it the priority of its class; `changes` as a merge patch."""
+    """Change the spec of a Workload: deactivate it, or give it the priority of its class; `changes` as a merge
+    patch."""
 
     WHAT: ClassVar[str] = "Workload"
     changes: dict[str, Any] = {}
@@ -292,8 +295,8 @@ class WorkloadDeletionDecided(AdmissionWrite):
 
 
 class ReservationRetried(AdmissionDecision):
-    """A Workload whose reservation could not be written is queued again; if it may have been carried out, and nodes are not
-    part of it, the same write is sent again."""
+    """A Workload whose reservation could not be written is queued again; if it may have been carried out, and nodes are
+    not part of it, the same write is sent again."""
 
 
 class QueueStatusDecided(AdmissionWrite):
@@ -304,8 +307,9 @@ class QueueStatusDecided(AdmissionWrite):
 
 
 class LocalQueueUsageSampled(AdmissionDecision):
-    """What a LocalQueue used in the past, as quantities: `consumed` at `sampled_at`, of which less counts the longer ago it
-    was; `used` is what its admitted Workloads use now. `settled`: the Workloads whose entry penalty is in it from now on."""
+    """What a LocalQueue used in the past, as quantities: `consumed` at `sampled_at`, of which less counts the longer
+    ago it was; `used` is what its admitted Workloads use now. `settled`: the Workloads whose entry penalty is in it
+    from now on."""
 
     sampled_at: datetime
     consumed: dict[str, str] = {}

@@ -35,9 +35,10 @@ def workload(
     by: EngineSettings = DEFAULTS,
     known: KnownDevices = NO_DEVICES,
 ) -> model.Workload:
-    """Return a Workload, its pods with what their namespace and RuntimeClasses give them, and what the devices count as that they
-    ask for, as far as those are `known`; `waits`: it is not to be tried, whatever it says. One that an admission check has
-    rejected is not tried either: again and again in vain, it would keep all behind it in a StrictFIFO queue from quota."""
+    """Return a Workload, its pods with what their namespace and RuntimeClasses give them, and what the devices count as
+    that they ask for, as far as those are `known`; `waits`: it is not to be tried, whatever it says. One that an
+    admission check has rejected is not tried either: again and again in vain, it would keep all behind it in a
+    StrictFIFO queue from quota."""
     obj: Json = {
         "metadata": {
             "namespace": seen.namespace,
@@ -87,7 +88,8 @@ def admission(seen: Json) -> model.QuotaAdmission:
 
 
 def pod_defaults(ranges: Sequence[Json], classes: Mapping[str, Json]) -> PodDefaults:
-    """Return what pods get, by the specs of their namespace's LimitRanges in their order, and those of RuntimeClasses."""
+    """Return what pods get, by the specs of their namespace's LimitRanges in their order, and those of
+    RuntimeClasses."""
     return defaults(ranges, {name: spec["overhead"] for name, spec in classes.items() if spec.get("overhead")})
 
 

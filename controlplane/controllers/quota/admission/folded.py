@@ -1,6 +1,8 @@
-"""Holds what was folded of everything that quota rests on, with the engine's state, and tells which streams are to be decided about.
+"""Holds what was folded of everything that quota rests on, with the engine's state, and tells which streams are to be
+decided about.
 
-In: changes by those who fold events. Out: the states of Workloads, queues, flavors and checks; the engine's; the streams."""
+In: changes by those who fold events. Out: the states of Workloads, queues, flavors and checks; the engine's; the
+streams."""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ CYCLE = "admission/cycle"
 
 
 class FoldedAdmission:
-    """What was folded. `objects` are the states of what is no Workload, by stream; `needs` is what is followed beside `KINDS`, as
-    flavors and ClusterQueues are; `touched` is the position of the last
-    event about a Workload of a Cohort tree, by the name of its root, and `moved` that of the last change of anything."""
+    """What was folded. `objects` are the states of what is no Workload, by stream; `needs` is what is followed beside
+    `KINDS`, as flavors and ClusterQueues are; `touched` is the position of the last event about a Workload of a Cohort
+    tree, by the name of its root, and `moved` that of the last change of anything."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.engine = State(settings)
@@ -53,8 +55,8 @@ class FoldedAdmission:
 
     @property
     def ready(self) -> bool:
-        """Whether all that quota rests on is in view. A cluster may not have the kinds of devices: who asks for some is told then,
-        and the others are not kept waiting."""
+        """Whether all that quota rests on is in view. A cluster may not have the kinds of devices: who asks for some is
+        told then, and the others are not kept waiting."""
         there = all(self.home.in_view(kind.name) for kind in (*KINDS, *self.needs))
         return there and self.home.settled(kind.name for kind in self.devices.needs)
 
@@ -112,8 +114,8 @@ class FoldedAdmission:
         return local.cluster_queue if local is not None else ""
 
     def put(self, recorded: Recorded, state: WorkloadState) -> None:
-        """Tell the engine of a Workload as it was seen. One that waits, and counts as it did, changes nothing of what was said: it
-        may have been said in turns, and be told by its conditions in turns.
+        """Tell the engine of a Workload as it was seen. One that waits, and counts as it did, changes nothing of what
+        was said: it may have been said in turns, and be told by its conditions in turns.
         """
         if state.observed is None:
             return
@@ -125,12 +127,14 @@ class FoldedAdmission:
         self.changed(recorded, lambda now: self.engine.put_workload(found, now), said_otherwise=not same)
 
     def counted(self, state: WorkloadState) -> Workload:
-        """Return a Workload as it counts, with what its namespace, its RuntimeClasses and its devices make of what it asks for."""
+        """Return a Workload as it counts, with what its namespace, its RuntimeClasses and its devices make of what it
+        asks for."""
         said, by = self.pod_defaults(state.observed.namespace), self.engine.settings
         return facts.workload(state.observed, said, waits=state.held or state.paused, by=by, known=self.devices.known)
 
     def recount(self, recorded: Recorded, keys: Iterable[str]) -> None:
-        """Count anew what Workloads ask for that have no quota and wait for some: those that an object of devices concerns."""
+        """Count anew what Workloads ask for that have no quota and wait for some: those that an object of devices
+        concerns."""
         for key in list(keys):
             state = self.workloads.get(key)
             if state is None or state.observed is None or state.reservation is not None:
@@ -166,8 +170,8 @@ class FoldedAdmission:
         return ranges
 
     def changed(self, recorded: Recorded, change: Callable[[float], None], *, said_otherwise: bool = True) -> None:
-        """Change the engine by something that came from outside: whoever waits may be tried again. `said_otherwise`: what was said
-        of them may not hold any more."""
+        """Change the engine by something that came from outside: whoever waits may be tried again. `said_otherwise`:
+        what was said of them may not hold any more."""
         change(recorded.recorded_at.timestamp())
         self.moved = recorded.position
         if said_otherwise:

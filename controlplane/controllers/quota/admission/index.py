@@ -1,7 +1,8 @@
 """Keeps what the log says of everything that quota rests on, and the engine's state that follows from it.
 
-In: events in the log's order. Out: the states of Workloads, queues, flavors and checks; the engine's; and which streams are
-to be decided about. A reservation counts from its decision on, and is given back if the Workload is seen without it."""
+In: events in the log's order. Out: the states of Workloads, queues, flavors and checks; the engine's; and which streams
+are to be decided about. A reservation counts from its decision on, and is given back if the Workload is seen without
+it."""
 
 from __future__ import annotations
 
@@ -244,8 +245,8 @@ def _is_unclear(event: events.AdmissionWriteFailed | events.AdmissionWriteUnneed
 
 
 def _is_refused(event: events.AdmissionWriteFailed | events.AdmissionWriteUnneeded) -> bool:
-    """Whether a reservation was refused, which may have been overtaken meanwhile: it is not tried again at once. One that only
-    met a newer version is, and keeps its place.
+    """Whether a reservation was refused, which may have been overtaken meanwhile: it is not tried again at once. One
+    that only met a newer version is, and keeps its place.
     """
     failed = isinstance(event, events.AdmissionWriteFailed) and event.error != "Conflict"
     return failed and event.action == _RESERVATION

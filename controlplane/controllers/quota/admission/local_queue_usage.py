@@ -1,10 +1,10 @@
 """Decides when the past usage of a LocalQueue is sampled, and says what its status tells of it.
 
-In: what is known, the LocalQueue as it was seen, and the moment. Out: the next sample or when it is due, and the status. As
-with Kueue a sample is due when an interval is over, and when a Workload is admitted, whose entry penalty it settles
-(kubernetes-sigs/kueue pkg/controller/core/localqueue_controller.go, `reconcileConsumedUsage`, and workload_controller.go,
-`updateAfsConsumedUsage`, main after v0.19.2). What the status of a LocalQueue tells that has no sample yet is taken over: it is
-what Kueue's manager counted, or this service before its log was begun anew."""
+In: what is known, the LocalQueue as it was seen, and the moment. Out: the next sample or when it is due, and the
+status. As with Kueue a sample is due when an interval is over, and when a Workload is admitted, whose entry penalty it
+settles (kubernetes-sigs/kueue pkg/controller/core/localqueue_controller.go, `reconcileConsumedUsage`, and
+workload_controller.go, `updateAfsConsumedUsage`, main after v0.19.2). What the status of a LocalQueue tells that has no
+sample yet is taken over: it is what Kueue's manager counted, or this service before its log was begun anew."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def told(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, status
 
 
 def rests_until(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, changes: Json) -> datetime | None:
-    """Return until when changes of a status are not written, None if they are: the past usage alone is no reason to write
-    more often than it is sampled."""
+    """Return until when changes of a status are not written, None if they are: the past usage alone is no reason to
+    write more often than it is sampled."""
     sharing = index.engine.settings.admission_fair_sharing
     if sharing is None or set(changes) != {_FIELD}:
         return None
@@ -104,8 +104,8 @@ def _sample(
 
 
 def _nothing(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved) -> dict[str, str]:
-    """Return 0 for each resource of the ClusterQueue: Kueue tells of them though nothing was used, but for a past that never
-    counts."""
+    """Return 0 for each resource of the ClusterQueue: Kueue tells of them though nothing was used, but for a past that
+    never counts."""
     sharing = index.engine.settings.admission_fair_sharing
     node = index.engine.snapshot.queues.get(str(seen.spec.get("clusterQueue") or ""))
     if node is None or sharing is None or sharing.half_life == 0:

@@ -1,8 +1,10 @@
-"""Keeps what the metrics of quota take from the labels and annotations of objects: their custom labels, and which LocalQueues are reported.
+"""Keeps what the metrics of quota take from the labels and annotations of objects: their custom labels, and which
+LocalQueues are reported.
 
-In: objects as the management cluster shows them. Out: values by kind and name. Nothing is decided on them, and what they mean
-is a matter of settings that may change: so they are not in the log. A process that leads is shown every object once, and knows
-them from then on. What is gone keeps its values until its end is folded, since it is counted until then."""
+In: objects as the management cluster shows them. Out: values by kind and name. Nothing is decided on them, and what
+they mean is a matter of settings that may change: so they are not in the log. A process that leads is shown every
+object once, and knows them from then on. What is gone keeps its values until its end is folded, since it is counted
+until then."""
 
 from __future__ import annotations
 
@@ -79,7 +81,8 @@ class MetricLabels:
         return shown.values if shown is not None else self.custom.unknown(kind.kind)
 
     def reports(self, namespace: str, name: str) -> bool:
-        """Return whether a LocalQueue is reported; of several that are selected by labels, one that is not there is not."""
+        """Return whether a LocalQueue is reported; of several that are selected by labels, one that is not there is
+        not."""
         if self._selector.everything:
             return True
         shown = self._shown.get((kinds.LOCAL_QUEUES.kind, namespace, name))
@@ -102,9 +105,9 @@ class MetricLabels:
 
 
 class CountedLabels:
-    """The custom labels under which counters count: a queue's as they were at its last event that was folded. Once they have changed, its
-    counters begin anew, as with Kueue (kubernetes-sigs/kueue pkg/controller/core/clusterqueue_controller.go,
-    localqueue_controller.go, ff69552e)."""
+    """The custom labels under which counters count: a queue's as they were at its last event that was folded. Once they
+    have changed, its counters begin anew, as with Kueue (kubernetes-sigs/kueue
+    pkg/controller/core/clusterqueue_controller.go, localqueue_controller.go, ff69552e)."""
 
     def __init__(self, labels: MetricLabels) -> None:
         self._labels = labels
@@ -124,8 +127,8 @@ class CountedLabels:
         return self._labels.of(kind, namespace, name)
 
     def have_changed(self, kind: Kind, namespace: str, name: str) -> bool:
-        """Return whether a queue that was seen again has other values than those that it was counted under, and count it under the new
-        ones."""
+        """Return whether a queue that was seen again has other values than those that it was counted under, and count
+        it under the new ones."""
         place, now = (kind.kind, namespace, name), self._now(kind, namespace, name)
         before = self._said.get(place, now)
         self._said[place] = now

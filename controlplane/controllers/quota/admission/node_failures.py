@@ -1,10 +1,11 @@
 """Decides which nodes of a Workload have failed, what is written to its status for that, and which of its pods fail.
 
-In: Workloads, Nodes and placed pods as the log has them. Out: a step for a Workload, decisions about its pods. A node has failed that
-is gone, or that takes none of the Workload's pods any more while none of them runs there: it is not ready, or has a taint that they do
-not tolerate for good. With a first one its name goes to `status.unhealthyNodes`, on which the engine places its pods elsewhere; with
-a second one the Workload is evicted. A node that was never seen is unknown, and has not failed. Pure. Source:
-kubernetes-sigs/kueue pkg/controller/tas/node_controller.go, ff69552e, with the gates that are on there by default: no time counts."""
+In: Workloads, Nodes and placed pods as the log has them. Out: a step for a Workload, decisions about its pods. A node
+has failed that is gone, or that takes none of the Workload's pods any more while none of them runs there: it is not
+ready, or has a taint that they do not tolerate for good. With a first one its name goes to `status.unhealthyNodes`, on
+which the engine places its pods elsewhere; with a second one the Workload is evicted. A node that was never seen is
+unknown, and has not failed. Pure. Source: kubernetes-sigs/kueue pkg/controller/tas/node_controller.go, ff69552e, with
+the gates that are on there by default: no time counts."""
 
 from __future__ import annotations
 
@@ -52,9 +53,9 @@ class _Pass(DecisionPass[PlacedPodsState, Event, of_topology.PodFailureDecided])
 
 
 class NodeFailures:
-    """What is known of nodes that Workloads are placed on. `named`: where in the log a Workload was last seen to name one of them as
-    unhealthy. Names that are cleared are named again only after something has happened to the node or to a pod since: a Workload whose
-    pods stay where they are is not placed again and again."""
+    """What is known of nodes that Workloads are placed on. `named`: where in the log a Workload was last seen to name
+    one of them as unhealthy. Names that are cleared are named again only after something has happened to the node or to
+    a pod since: a Workload whose pods stay where they are is not placed again and again."""
 
     def __init__(self) -> None:
         self.pods = PlacedPods()
@@ -150,7 +151,8 @@ class NodeFailures:
         nodes = [one for pod, _ in seen for one in (pod.node, pod.host) if one]
         if any(not self._is_well(index, one) for one in nodes):
             return [stream, workload_stream(key)]
-        # While all are well, there is something to do only where a pod waits for a node that its Workload is not placed on.
+        # While all are well, there is something to do only where a pod waits for a node that its Workload is not placed
+        # on.
         strays = after is not None and after.is_unbound and key not in self._workloads.get(after.host, ())
         return [stream] if strays else []
 
@@ -259,8 +261,8 @@ class NodeFailures:
         return pod is not None and self._failing(index, stream.removeprefix(PLACED))(pod)
 
     def _failing(self, index: AdmissionIndex, key: str) -> Callable[[of_topology.AdmissionPlacedPodObserved], bool]:
-        """Return whether a pod of a Workload is to fail: it waits for a node that takes none of them, or on which the Workload is
-        placed no more. None while a write of the Workload is open: where it is placed is not known then."""
+        """Return whether a pod of a Workload is to fail: it waits for a node that takes none of them, or on which the
+        Workload is placed no more. None while a write of the Workload is open: where it is placed is not known then."""
         workload = index.workload(key)
         seen = workload.observed
         if seen is None or workload.effects or _is_over(seen):
@@ -341,8 +343,8 @@ def _nodes(assignment: Json) -> list[str]:
 def _tolerated(
     index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, node: str
 ) -> Iterator[Iterable[Json] | None]:
-    """Yield what each pod set on a node tolerates: by itself, by its flavors, by its admission checks; None if a flavor of it is not
-    there."""
+    """Yield what each pod set on a node tolerates: by itself, by its flavors, by its admission checks; None if a flavor
+    of it is not there."""
     pod_sets = {one.name: one for one in seen.pod_sets}
     for one in _assignments(seen):
         pod_set = pod_sets.get(one.get("name", ""))

@@ -1,7 +1,7 @@
 """Lists the Workloads that wait for quota, with their positions, as Kueue's visibility API does.
 
-In: the index of admission. Out: a `PendingLine`, which holds what it needs of it as of one moment: it may be sorted while
-the index changes (kubernetes-sigs/kueue pkg/visibility/storage)."""
+In: the index of admission. Out: a `PendingLine`, which holds what it needs of it as of one moment: it may be sorted
+while the index changes (kubernetes-sigs/kueue pkg/visibility/storage)."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def of_cluster_queue(index: AdmissionIndex, name: str) -> PendingLine | None:
 
 
 def of_local_queue(index: AdmissionIndex, key: str) -> PendingLine | None:
-    """Return the line of the ClusterQueue that a LocalQueue leads to, by its namespace and name; an empty one if that is not
-    there, None if the LocalQueue is not there or stopped."""
+    """Return the line of the ClusterQueue that a LocalQueue leads to, by its namespace and name; an empty one if that
+    is not there, None if the LocalQueue is not there or stopped."""
     local = index.engine.queues.local.get(key)
     if local is None or local.stop_policy != NO_STOP:
         return None

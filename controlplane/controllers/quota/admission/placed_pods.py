@@ -1,9 +1,9 @@
 """Follows the pods that topology assignments have placed: on which node each is, or waits to be.
 
-In: pods as they are shown; their events in the log's order. Out: an event where something changes on which the health of a node
-rests, and the pods of each Workload. Pods that wait behind the gate of topologies are left out, since they have no node yet. The job
-framework keeps gates and ranks of the same pods, and no node (docs/decisions/0055). Pure. Source: kubernetes-sigs/kueue
-pkg/controller/tas/node_controller.go, ff69552e."""
+In: pods as they are shown; their events in the log's order. Out: an event where something changes on which the health
+of a node rests, and the pods of each Workload. Pods that wait behind the gate of topologies are left out, since they
+have no node yet. The job framework keeps gates and ranks of the same pods, and no node (docs/decisions/0055). Pure.
+Source: kubernetes-sigs/kueue pkg/controller/tas/node_controller.go, ff69552e."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def pods_stream(key: str) -> str:
 
 
 def observed(obj: Json) -> AdmissionPlacedPodObserved | None:
-    """Return what is recorded of a pod; None if no topology has placed it yet, it belongs to no Workload, or has ended."""
+    """Return what is recorded of a pod; None if no topology has placed it yet, it belongs to no Workload, or has
+    ended."""
     notes, spec, status = section(meta(obj), "annotations", "metadata"), section(obj, "spec"), section(obj, "status")
     workload, phase = notes.get(WORKLOAD), status.get("phase")
     if not is_placed_by_topology(notes) or not workload or phase in ("Succeeded", "Failed"):

@@ -1,7 +1,8 @@
 """Says whether the pods of an admitted Workload take too long until they are ready, and when it is queued again.
 
-In: a Workload's status, and how long pods are waited for. Out: until when they have time, and the state of its requeuing
-(kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, `reconcileNotReadyTimeout`, main after v0.19.2)."""
+In: a Workload's status, and how long pods are waited for. Out: until when they have time, and the state of its
+requeuing (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, `reconcileNotReadyTimeout`, main after
+v0.19.2)."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from controlplane.kube.requests import timestamp
 
 @dataclass(frozen=True, slots=True)
 class WaitForPodsReady:
-    """What Kueue's configuration calls so: how long pods may take until they are ready, and until they are again
-    (None: as long as they like); how often a Workload is queued again (None: without end), and after how many seconds, the first
-    time and at most."""
+    """What Kueue's configuration calls so: how long pods may take until they are ready, and until they are again (None:
+    as long as they like); how often a Workload is queued again (None: without end), and after how many seconds, the
+    first time and at most."""
 
     timeout: timedelta
     recovery_timeout: timedelta | None = None

@@ -1,7 +1,7 @@
 """Says what the status of a ClusterQueue, LocalQueue or Cohort is to be, and which finalizers objects are to have.
 
-In: what is known. Out: the status as JSON, as Kueue's core controllers write it (kubernetes-sigs/kueue pkg/controller/core,
-pkg/cache/scheduler/clusterqueue.go, main after v0.19.2)."""
+In: what is known. Out: the status as JSON, as Kueue's core controllers write it (kubernetes-sigs/kueue
+pkg/controller/core, pkg/cache/scheduler/clusterqueue.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> l
 
 
 def _is_used(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> bool | None:
-    """Whether a queue has Workloads, a queue names a flavor or check, or a flavor names a Topology; None of what is never held in
-    use."""
+    """Whether a queue has Workloads, a queue names a flavor or check, or a flavor names a Topology; None of what is
+    never held in use."""
     queues = index.engine.snapshot.queues
     match seen:
         case events.AdmissionClusterQueueObserved():

@@ -1,7 +1,7 @@
 """Decides what follows for one Workload beside the scheduling cycle, step by step as Kueue's workload controller.
 
-In: the Workload as it was seen, its queues, the moment. Out: at most one step, as Kueue makes one write at a time, and when
-to look again (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, main after v0.19.2)."""
+In: the Workload as it was seen, its queues, the moment. Out: at most one step, as Kueue makes one write at a time, and
+when to look again (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def look(
     now: datetime,
     waiting: WaitForPodsReady | None = None,
 ) -> ReconcileResult:
-    """Return the first step that a Workload needs, or when to look again; `waiting` is None if nothing waits for pods."""
+    """Return the first step that a Workload needs, or when to look again; `waiting` is None if nothing waits for
+    pods."""
     case = _Case(seen, queues, now, waiting)
     wakes: list[datetime] = []
     for rule in _RULES:
@@ -259,7 +260,8 @@ def _blocker(case: _Case) -> tuple[str, str] | None:
 
 
 def _untried(case: _Case, told: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Return what is said of one that was not tried since it was put into its queue: of a new one something only if that is asked for."""
+    """Return what is said of one that was not tried since it was put into its queue: of a new one something only if
+    that is asked for."""
     if told is None:
         if (at := case.queues.told_at) is None or at > case.now:
             return None
@@ -284,8 +286,8 @@ def _queue_blocker(case: _Case) -> tuple[str, str] | None:
 
 
 def _checks(case: _Case) -> Found:
-    """A check that rejected it deactivates it; one that asks for another try evicts it. What a check said of quota that was being
-    taken away then is not in the way of the next: Kueue leaves it, and such a Workload is queued no more."""
+    """A check that rejected it deactivates it; one that asks for another try evicts it. What a check said of quota that
+    was being taken away then is not in the way of the next: Kueue leaves it, and such a Workload is queued no more."""
     work = case.work
     if work.is_true(ws.EVICTED) and work.pending and work.in_state(ws.RETRY):
         work.reset_checks()

@@ -1,6 +1,7 @@
 """Reads recorded cycles: events become the engine's decisions again, and what was said is known.
 
-In: events of scheduling cycles. Out: the engine's decisions, and whether the same was said since something changed. Pure."""
+In: events of scheduling cycles. Out: the engine's decisions, and whether the same was said since something changed.
+Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ class Cycles:
 
 
 def _said(key: str, event: events.WorkloadInadmissible) -> str:
-    """Return what was said, and since when it holds: what wakes the queue between a decision and its record comes first in the log,
-    and the same that a later cycle says sets the head of the queue aside, which this one did not."""
+    """Return what was said, and since when it holds: what wakes the queue between a decision and its record comes first
+    in the log, and the same that a later cycle says sets the head of the queue aside, which this one did not."""
     tried = [sorted(one.items()) for one in event.tried or ()]
     said = key, event.uid, event.cluster_queue, event.why, event.message, event.requeue, tried, sorted(event.victims)
     return repr((*said, event.wakes))

@@ -1,8 +1,8 @@
 """Makes of a decision the request that carries it out.
 
-In: the decision, and the object as it was seen. Out: a request, for the version that was seen. What Kueue applies with the
-admission is applied as Kueue does (docs/decisions/0026); where something has to go, which an apply takes away only from its
-own manager, a merge patch with null takes it away from all."""
+In: the decision, and the object as it was seen. Out: a request, for the version that was seen. What Kueue applies with
+the admission is applied as Kueue does (docs/decisions/0026); where something has to go, which an apply takes away only
+from its own manager, a merge patch with null takes it away from all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Decides when a finished Workload is deleted.
 
-In: the Workload as it was seen, for how long it is kept, whether its queues are ours, and the moment. Out: the next step, or
-when to look again. The finalizer is taken away first, as nothing else would be done with it
+In: the Workload as it was seen, for how long it is kept, whether its queues are ours, and the moment. Out: the next
+step, or when to look again. The finalizer is taken away first, as nothing else would be done with it
 (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, `Reconcile`, main after v0.19.2)."""
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from controlplane.kube.kueue_names import RESOURCE_IN_USE
 def expired(
     seen: events.AdmissionWorkloadObserved, after_finished: timedelta | None, now: datetime, *, ours: bool
 ) -> ReconcileResult:
-    """Return what follows for a Workload that may have finished; nothing if it is kept for good (None). `ours`: it is in a
-    LocalQueue that is there, or has an admission of a ClusterQueue that is. No other one is deleted."""
+    """Return what follows for a Workload that may have finished; nothing if it is kept for good (None). `ours`: it is
+    in a LocalQueue that is there, or has an admission of a ClusterQueue that is. No other one is deleted."""
     condition = WorkloadStatus(seen.status, seen.generation, now).condition(FINISHED)
     if after_finished is None or not ours or condition is None or condition.get("status") != "True":
         return ReconcileResult()

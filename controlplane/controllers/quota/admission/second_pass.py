@@ -1,8 +1,9 @@
-"""Decides about Workloads that have quota and are considered once more: for a topology assignment that was delayed, or in the place of
-nodes that failed.
+"""Decides about Workloads that have quota and are considered once more: for a topology assignment that was delayed, or
+in the place of nodes that failed.
 
-In: the engine's decisions. Out: events, and when the next try is due. Nothing is decided about a Workload while a write of it is
-open. Source: kubernetes-sigs/kueue pkg/scheduler/scheduler.go, pkg/cache/queue/second_pass_queue.go, ff69552e."""
+In: the engine's decisions. Out: events, and when the next try is due. Nothing is decided about a Workload while a write
+of it is open. Source: kubernetes-sigs/kueue pkg/scheduler/scheduler.go, pkg/cache/queue/second_pass_queue.go,
+ff69552e."""
 
 from __future__ import annotations
 

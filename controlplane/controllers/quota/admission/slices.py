@@ -1,8 +1,8 @@
 """Lets a workload slice end whose place another one has taken, and gives the new one what it keeps of the old.
 
-In: what is known. Out: the write that ends a slice, as Kueue's scheduler ends it once the new one's reservation is written; it
-follows from what the two Workloads show, so that whoever begins anew between the two writes comes to it too. And what goes over
-with a reservation (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, replaceWorkloadSlice)."""
+In: what is known. Out: the write that ends a slice, as Kueue's scheduler ends it once the new one's reservation is
+written; it follows from what the two Workloads show, so that whoever begins anew between the two writes comes to it
+too. And what goes over with a reservation (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, replaceWorkloadSlice)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from controlplane.kube.slices import SLICE_REPLACED
 
 
 def replaced(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, now: datetime) -> ReconcileWrite | None:
-    """Return the write that ends a slice, None if none has taken its place: one whose reservation is seen, and that stays."""
+    """Return the write that ends a slice, None if none has taken its place: one whose reservation is seen, and that
+    stays."""
     key, work = f"{seen.namespace}/{seen.name}", status_of(seen, now)
     if seen.deleting or work.is_true(ws.FINISHED):
         return None
@@ -29,7 +30,10 @@ def replaced(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved, now:
         new = index.workload(other).observed
         if new is None or new.replaces != key or not _stays(new):
             continue
-        message = f"Replaced to accommodate a workload (UID: {new.uid}, JobUID: {new.job_uid}) due to workload slice aggregation"
+        message = (
+            f"Replaced to accommodate a workload (UID: {new.uid}, JobUID: {new.job_uid}) due to workload slice "
+            "aggregation"
+        )
         work.set(ws.FINISHED, "True", SLICE_REPLACED, message)
         return ReconcileWrite(AdmissionReason.SLICE_REPLACED, work.status, message=message)
     return None

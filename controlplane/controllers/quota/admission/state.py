@@ -1,7 +1,7 @@
 """What admission knows of one Workload or one queue, as the log says it.
 
-In: events of one stream. Out: the object as it was seen last, its open write, what the API server said against one, and of
-a Workload the reservation that is decided and not seen yet, and what the ledger says that it has."""
+In: events of one stream. Out: the object as it was seen last, its open write, what the API server said against one, and
+of a Workload the reservation that is decided and not seen yet, and what the ledger says that it has."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class ObjectState(OpenWrites[events.AdmissionWrite, WriteFailure]):
 
 
 class WorkloadState(ObjectState):
-    """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is not
-    queued before it is time to try again; one that may have been written all the same counts until that is clear. `placement`:
-    where its pods are to be, decided and not seen yet. `unplaced`: that they cannot be placed yet, and `told`: what was told of
-    that last.
+    """A Workload. `reservation`: quota that is decided and not seen yet; `held`: one could not be written, and it is
+    not queued before it is time to try again; one that may have been written all the same counts until that is clear.
+    `placement`: where its pods are to be, decided and not seen yet. `unplaced`: that they cannot be placed yet, and
+    `told`: what was told of that last.
 
     `new_priority`: what its WorkloadPriorityClass says since that changed, while it has another one. `unsaid`: why it
-    waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was refused,
-    and a cycle says it once. `since`: when it was seen first. `preempted`: when it was preempted of late; `paused`: too often, so
-    that it is not queued for a while."""
+    waits, as long as its condition does not say so: the write of it may be overtaken, or have to wait since one was
+    refused, and a cycle says it once. `since`: when it was seen first. `preempted`: when it was preempted of late;
+    `paused`: too often, so that it is not queued for a while."""
 
     reservation: events.QuotaReservationDecided | None = None
     held: bool = False
@@ -79,7 +79,8 @@ def says_why(state: WorkloadState) -> bool:
 
 
 def says_otherwise(state: WorkloadState, decision: events.WorkloadStatusDecided) -> bool:
-    """Whether a write says something else of the quota than what is still to be said; a write that says just that may be overtaken."""
+    """Whether a write says something else of the quota than what is still to be said; a write that says just that may
+    be overtaken."""
     said = [(one.reason, one.message) for one in decision.conditions if one.type == "QuotaReserved"]
     waits = state.unsaid
     return bool(said) and (waits is None or (waits.why, waits.message) not in said)
@@ -141,7 +142,8 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
 
 
 def placed(state: WorkloadState, recorded: Recorded) -> WorkloadState:
-    """Return the state after a decision about where the pods of a Workload that has quota are to be, or that they cannot be placed."""
+    """Return the state after a decision about where the pods of a Workload that has quota are to be, or that they
+    cannot be placed."""
     event = recorded.event
     if isinstance(event, TopologyAssignmentFailed):
         changed: dict[str, Any] = {"placement": None, "unplaced": event}

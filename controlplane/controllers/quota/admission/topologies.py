@@ -1,9 +1,9 @@
 """Follows Nodes, and the pods on them that no topology has placed, where quota is given by topology.
 
-In: Nodes and pods as they are shown; their events in the log's order. Out: an event where something changes on which placement
-rests, and no other; the engine told of it. What ended is noted at once, and who waits is tried again ten seconds later, for all
-that ended meanwhile. Pure. Sources: kubernetes-sigs/kueue pkg/controller/tas/pod_usage_controller.go, node_controller.go,
-pkg/cache/scheduler/tas_nodes_cache.go, ff69552e."""
+In: Nodes and pods as they are shown; their events in the log's order. Out: an event where something changes on which
+placement rests, and no other; the engine told of it. What ended is noted at once, and who waits is tried again ten
+seconds later, for all that ended meanwhile. Pure. Sources: kubernetes-sigs/kueue
+pkg/controller/tas/pod_usage_controller.go, node_controller.go, pkg/cache/scheduler/tas_nodes_cache.go, ff69552e."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _replace = msgspec.structs.replace
 
 
 def needed_kinds(snapshot: QuotaSnapshot) -> tuple[Kind, ...]:
-    """Return what is to be followed beside all else: Topologies where a flavor names one; Nodes and pods where a ClusterQueue has
-    such a flavor and places its pods here, and does not leave that to the workers of MultiKueue."""
+    """Return what is to be followed beside all else: Topologies where a flavor names one; Nodes and pods where a
+    ClusterQueue has such a flavor and places its pods here, and does not leave that to the workers of MultiKueue."""
     names = {flavor.name for flavor in snapshot.flavors.values() if flavor.topology}
     if not names:
         return ()
@@ -88,7 +88,8 @@ def node(seen: events.AdmissionNodeObserved) -> Node:
 
 
 def observed_pod(obj: Json) -> events.AdmissionPodObserved | None:
-    """Return the observation of a pod; None if it takes nothing of a node, or what it takes is counted with its Workload."""
+    """Return the observation of a pod; None if it takes nothing of a node, or what it takes is counted with its
+    Workload."""
     spec, notes = section(obj, "spec"), section(meta(obj), "annotations", "metadata")
     on = text(spec, "nodeName", "spec")
     ended = section(obj, "status").get("phase") in ("Succeeded", "Failed")
@@ -104,9 +105,9 @@ def observed_pod(obj: Json) -> events.AdmissionPodObserved | None:
 
 
 class NodeObjects:
-    """Nodes by name, and pods by UID, as they were seen last. `freed`: flavors on whose nodes pods have ended since `freed_since`,
-    for which nobody was tried again; `freed_at`: where in the log the last of these is. `unfit`: the names of Nodes that could not
-    be read when they were shown last."""
+    """Nodes by name, and pods by UID, as they were seen last. `freed`: flavors on whose nodes pods have ended since
+    `freed_since`, for which nobody was tried again; `freed_at`: where in the log the last of these is. `unfit`: the
+    names of Nodes that could not be read when they were shown last."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, events.AdmissionNodeObserved] = {}
@@ -121,7 +122,8 @@ class NodeObjects:
     # What was seen.
 
     def seen(self, change: ObjectChange) -> tuple[str, Event] | None:
-        """Return stream and event of a Node or a pod; None if it says nothing new. `Misfit` if it does not fit its API."""
+        """Return stream and event of a Node or a pod; None if it says nothing new. `Misfit` if it does not fit its
+        API."""
         return self._node(change) if change.kind == NODES else self._pod(change)
 
     def _node(self, change: ObjectChange) -> tuple[str, Event] | None:
@@ -200,7 +202,8 @@ class NodeObjects:
     # What follows.
 
     def room_freed(self, engine: State, now: datetime) -> tuple[events.NodeRoomFreed | None, datetime | None]:
-        """Return that those who wait may be tried again, or when to look again; neither if nobody waits for what is free."""
+        """Return that those who wait may be tried again, or when to look again; neither if nobody waits for what is
+        free."""
         if self.freed_since is None or not _awaited(engine, list(self.freed)):
             return None, None
         due = self.freed_since + _BATCH

@@ -1,7 +1,7 @@
 """Defines what is recorded of topologies: the objects that placement rests on, and what is decided about it.
 
-Of a Node what placement rests on, without what its kubelet reports every few seconds; of a pod what it takes of which node, from
-when it is bound until it ends."""
+Of a Node what placement rests on, without what its kubelet reports every few seconds; of a pod what it takes of which
+node, from when it is bound until it ends."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class AdmissionTopologyGone(ObjectVanished):
 
 
 class AdmissionNodeObserved(ObjectObserved):
-    """A Node. `taints` and `allocatable` are as its API has them, the taints without times; `ready`: its condition Ready is True,
-    `reports`: it has that condition at all."""
+    """A Node. `taints` and `allocatable` are as its API has them, the taints without times; `ready`: its condition
+    Ready is True, `reports`: it has that condition at all."""
 
     deleting: bool = False
     labels: dict[str, str] = {}
@@ -43,8 +43,8 @@ class AdmissionNodeGone(ObjectVanished):
 
 
 class AdmissionPodObserved(ObjectObserved):
-    """A pod that is bound to a node, has not ended, and that no topology has placed there. `workload`: the one that it says it is of,
-    if any. `requests` are those of its spec: cpu in thousandths, everything else in whole units."""
+    """A pod that is bound to a node, has not ended, and that no topology has placed there. `workload`: the one that it
+    says it is of, if any. `requests` are those of its spec: cpu in thousandths, everything else in whole units."""
 
     deleting: bool = False
     node: str
@@ -57,9 +57,9 @@ class AdmissionPodGone(ObjectVanished):
 
 
 class AdmissionPlacedPodObserved(ObjectObserved):
-    """A pod that a topology assignment has placed, that waits behind no gate of topologies, and has not ended. `node`: the one that
-    it is bound to; `host`: the one that its node selector names; `pending`: its phase is Pending. `conditions`, as its API has them,
-    are those of a pod that is bound to no node yet."""
+    """A pod that a topology assignment has placed, that waits behind no gate of topologies, and has not ended. `node`:
+    the one that it is bound to; `host`: the one that its node selector names; `pending`: its phase is Pending.
+    `conditions`, as its API has them, are those of a pod that is bound to no node yet."""
 
     deleting: bool = False
     workload: str
@@ -85,8 +85,8 @@ class NodeRoomFreed(AdmissionDecision):
 
 
 class TopologyAssignmentDecided(WorkloadAdmissionWrite):
-    """Place a Workload that has quota: since its admission checks are ready, or in the place of nodes that failed. `admission` as it
-    is written, `admitted`: it is admitted with that."""
+    """Place a Workload that has quota: since its admission checks are ready, or in the place of nodes that failed.
+    `admission` as it is written, `admitted`: it is admitted with that."""
 
     cycle: int
     cluster_queue: str
@@ -95,8 +95,8 @@ class TopologyAssignmentDecided(WorkloadAdmissionWrite):
 
 
 class TopologyAssignmentFailed(AdmissionDecision):
-    """A Workload that has quota could not be placed, for the how manieth time in a row (`tries`). It keeps its quota, and is tried
-    again."""
+    """A Workload that has quota could not be placed, for the how manieth time in a row (`tries`). It keeps its quota,
+    and is tried again."""
 
     cycle: int
     cluster_queue: str
@@ -105,8 +105,8 @@ class TopologyAssignmentFailed(AdmissionDecision):
 
 
 class PodFailureDecided(AdmissionWrite):
-    """Let a pod fail that is placed on a node on which it cannot run, and is bound to none: whoever made it makes another one.
-    `conditions` are those that it has."""
+    """Let a pod fail that is placed on a node on which it cannot run, and is bound to none: whoever made it makes
+    another one. `conditions` are those that it has."""
 
     WHAT: ClassVar[str] = "Pod"
     name: str

@@ -1,8 +1,8 @@
 """Keeps what LocalQueues of worker clusters use, as their statuses say.
 
-In: events of LocalQueues on workers. Out: for a LocalQueue of the management cluster, what those of the same namespace and name
-use on each worker. A worker out of reach keeps what it said last: what runs there runs on. One that is removed, or that an
-operator gave up, has nothing."""
+In: events of LocalQueues on workers. Out: for a LocalQueue of the management cluster, what those of the same namespace
+and name use on each worker. A worker out of reach keeps what it said last: what runs there runs on. One that is
+removed, or that an operator gave up, has nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def stream_of(cluster: str, namespace: str, name: str) -> str:
 
 
 def seen(change: ObjectChange) -> tuple[str, Event] | None:
-    """Return stream and event of a worker's LocalQueue; None for another kind. `Misfit` or ValueError names the field that
-    does not fit."""
+    """Return stream and event of a worker's LocalQueue; None for another kind. `Misfit` or ValueError names the field
+    that does not fit."""
     if change.kind != LOCAL_QUEUES:
         return None
     metadata = meta(change.object)
@@ -53,7 +53,8 @@ def _used(status: Json) -> Requests:
 
 
 class WorkerUsage:
-    """See the module. A cluster that is gone for good has nothing until it is connected again: then it shows what is there."""
+    """See the module. A cluster that is gone for good has nothing until it is connected again: then it shows what is
+    there."""
 
     def __init__(self) -> None:
         self._used: dict[str, dict[str, tuple[str, Requests]]] = {}

@@ -31,7 +31,8 @@ def queues_of(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> 
 
 
 def _told_at(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> datetime | None:
-    """Return from when on a Workload is told that it waits though it was not tried: most are tried at once, and need no other write."""
+    """Return from when on a Workload is told that it waits though it was not tried: most are tried at once, and need no
+    other write."""
     since = index.workload(f"{seen.namespace}/{seen.name}").since
     return since + UNTRIED if index.engine.settings.explicit_status and since is not None else None
 
@@ -70,8 +71,8 @@ def is_ours(index: AdmissionIndex, seen: events.AdmissionWorkloadObserved) -> bo
 def _checks(node: QueueNode, seen: events.AdmissionWorkloadObserved) -> tuple[str, ...]:
     """Return the admission checks that count: those of the flavors that it has, or those that are for all flavors.
 
-    Without a flavor those that asked for another try stay too: with the state goes how often they did, and one that gives up after some
-    tries never would. With Kueue that hangs on whether its scheduler or its controller comes first.
+    Without a flavor those that asked for another try stay too: with the state goes how often they did, and one that
+    gives up after some tries never would. With Kueue that hangs on whether its scheduler or its controller comes first.
     """
     admission = seen.status.get("admission")
     if admission:

@@ -139,8 +139,8 @@ class WorkloadStatus:
         return self.set(ADMITTED, *made)
 
     def _count_time(self, admitted: Json) -> None:
-        """Add how long it was admitted; nothing if it is deactivated for the time that it had: who activates it gives it all of that
-        anew; nor if it was admitted by a clock that was ahead of ours."""
+        """Add how long it was admitted; nothing if it is deactivated for the time that it had: who activates it gives
+        it all of that anew; nor if it was admitted by a clock that was ahead of ours."""
         if self.is_true(EVICTED) and (self.condition(EVICTED) or {}).get("reason") == RAN_TOO_LONG:
             return
         since = moment(admitted.get("lastTransitionTime")) or self.now
@@ -154,7 +154,8 @@ class WorkloadStatus:
         )
 
     def sync_preemption_gates(self, wanted: Sequence[str]) -> bool:
-        """Let there be a position for each of the gates that it has, closed for a new one (`syncPreemptionGateStates`)."""
+        """Let there be a position for each of the gates that it has, closed for a new one
+        (`syncPreemptionGateStates`)."""
         gates: list[Json] = self.status.get("preemptionGates") or []
         known = {gate.get("name") for gate in gates}
         made = [
@@ -274,8 +275,8 @@ def moment(found: Any) -> datetime | None:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Json], list[str], Json]:
-    """Return the conditions that are others, the types of those that are gone, and what else changed, with None for what
-    is gone.
+    """Return the conditions that are others, the types of those that are gone, and what else changed, with None for
+    what is gone.
     """
     was = {one["type"]: one for one in before.get("conditions") or ()}
     now = {one["type"]: one for one in after.get("conditions") or ()}

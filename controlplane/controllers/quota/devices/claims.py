@@ -1,8 +1,8 @@
 """Counts the devices that a template of claims asks for, class by class, and asks whether there are as many at all.
 
-In: the requests of a template, what is known, the rules. Out: the number of devices of each class; `DeviceRefusal` for what
-Kueue does not count (kubernetes-sigs/kueue pkg/dra/claims.go, ff69552e): alternatives (`firstAvailable`), all devices of a class,
-expressions that do not compile, or that select fewer devices than are asked for."""
+In: the requests of a template, what is known, the rules. Out: the number of devices of each class; `DeviceRefusal` for
+what Kueue does not count (kubernetes-sigs/kueue pkg/dra/claims.go, ff69552e): alternatives (`firstAvailable`), all
+devices of a class, expressions that do not compile, or that select fewer devices than are asked for."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NOT_COMPILED = "CEL compilation failed"
 
 
 def devices_by_class(requests: Sequence[DeviceRequest]) -> dict[str, int]:
-    """Return how many devices of each class are asked for, those for administrators aside. `DeviceRefusal` with paths below the
-    claim."""
+    """Return how many devices of each class are asked for, those for administrators aside. `DeviceRefusal` with paths
+    below the claim."""
     found: dict[str, int] = {}
     for at, request in enumerate(requests):
         exact = _exact(request, f"devices.requests[{at}]")
@@ -64,8 +64,8 @@ def exact_requests(requests: Sequence[DeviceRequest]) -> list[tuple[int, ExactDe
 def shortages(
     requests: Sequence[DeviceRequest], known: KnownDevices, rules: DeviceRules, where: str
 ) -> list[DeviceProblem]:
-    """Return the errors of requests whose expressions select fewer devices than they ask for. A device is given to one request
-    only, and no request goes back for another one. `where` is the path of the claim."""
+    """Return the errors of requests whose expressions select fewer devices than they ask for. A device is given to one
+    request only, and no request goes back for another one. `where` is the path of the claim."""
     asking = [(at, one) for at, one in exact_requests(requests) if any(cel is not None for cel in one.selectors)]
     if not asking:
         return []
@@ -107,7 +107,8 @@ def _slices_for(
 def class_of(
     request: ExactDeviceRequest, known: KnownDevices, where: str, at: int
 ) -> tuple[DeviceClass | None, list[DeviceProblem]]:
-    """Return the class of a request, None where it names none, and the errors of a class that is missing, or does not compile."""
+    """Return the class of a request, None where it names none, and the errors of a class that is missing, or does not
+    compile."""
     name, inside = request.device_class, f"{where}.devices.requests[{at}]"
     if not name:
         return None, []
@@ -124,7 +125,8 @@ def _matching(
     request: ExactDeviceRequest,
     taken: set[int],
 ) -> int | str:
-    """Return how many devices a request gets at most of those that are not `taken`, which they are then; or why that cannot be said."""
+    """Return how many devices a request gets at most of those that are not `taken`, which they are then; or why that
+    cannot be said."""
     selectors = (*(device_class.selectors if device_class is not None else ()), *request.selectors)
     count = 0
     for number, (one, at) in enumerate(devices):

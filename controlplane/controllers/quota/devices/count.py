@@ -1,8 +1,9 @@
 """Counts the devices of a Workload: those of its claims, of its extended resources, and by counters.
 
-In: its pod sets, what is known of the cluster, the rules. Out: for each pod set what one pod counts for beside what it asks for, or
-`DeviceRefusal`, in the order in which Kueue looks (kubernetes-sigs/kueue pkg/controller/core/workload_controller.go `handleDRA`,
-ff69552e). The same Workload with the same objects comes to the same, whenever it is asked."""
+In: its pod sets, what is known of the cluster, the rules. Out: for each pod set what one pod counts for beside what it
+asks for, or `DeviceRefusal`, in the order in which Kueue looks (kubernetes-sigs/kueue
+pkg/controller/core/workload_controller.go `handleDRA`, ff69552e). The same Workload with the same objects comes to the
+same, whenever it is asked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Counts devices that can be partitioned by a counter of theirs, such as their memory.
 
-In: the requests of a template, what is known, the rules. Out: amounts by resource; `DeviceRefusal` where too few devices are
-there, or none has the counter. As the scheduler may give out any device that is selected, the one that needs most counts
-(kubernetes-sigs/kueue pkg/dra/counters.go, ff69552e). Pools of which slices are missing count for nothing."""
+In: the requests of a template, what is known, the rules. Out: amounts by resource; `DeviceRefusal` where too few
+devices are there, or none has the counter. As the scheduler may give out any device that is selected, the one that
+needs most counts (kubernetes-sigs/kueue pkg/dra/counters.go, ff69552e). Pools of which slices are missing count for
+nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from controlplane.kube.quantities import to_units
 def counter_charges(
     requests: Sequence[DeviceRequest], known: KnownDevices, rules: DeviceRules, where: str
 ) -> dict[str, int]:
-    """Return what the devices of a template count as by their counters, in whole units; `where` is the path of the claim."""
+    """Return what the devices of a template count as by their counters, in whole units; `where` is the path of the
+    claim."""
     found: dict[str, int] = {}
     for at, request in exact_requests(requests):
         sources = rules.counters.get(request.device_class, ())
@@ -57,7 +59,10 @@ def _charge(
     )
     matching = list(_matching(known, source.driver, stages, where))
     if len(matching) < request.count:
-        why = f"insufficient matching devices for counter driver: {len(matching)} device(s) match but {request.count} requested"
+        why = (
+            f"insufficient matching devices for counter driver: {len(matching)} device(s) match but {request.count} "
+            "requested"
+        )
         raise DeviceRefusal([internal(where, why)])
     amounts = [
         counters[source.counter] for one in matching for _, counters in one.consumes if source.counter in counters

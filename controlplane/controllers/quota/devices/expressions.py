@@ -1,7 +1,8 @@
 """Asks expressions which devices they select.
 
-In: expressions in CEL, a slice. Out: for each of its devices whether it is selected, or why that cannot be said. The expressions
-are those of DeviceClasses, requests and settings; what is not read here is an error, as where it does not compile for Kueue."""
+In: expressions in CEL, a slice. Out: for each of its devices whether it is selected, or why that cannot be said. The
+expressions are those of DeviceClasses, requests and settings; what is not read here is an error, as where it does not
+compile for Kueue."""
 
 from __future__ import annotations
 
@@ -49,12 +50,14 @@ def answers(one: ResourceSlice, expression: str) -> tuple[Answer, ...]:
 
 
 def _as_selected(one: ResourceSlice, device: Device) -> Selected:
-    """Kueue does not say of a device whether several claims may have it; an expression that asks is told that they may not."""
+    """Kueue does not say of a device whether several claims may have it; an expression that asks is told that they may
+    not."""
     return Selected(one.driver, attributes=device.attributes, capacity=device.capacity)
 
 
 def selected(one: ResourceSlice, at: int, selectors: Sequence[str | None]) -> Answer:
-    """Return whether a device of a slice is selected by all of some expressions: the first that says something else is the answer."""
+    """Return whether a device of a slice is selected by all of some expressions: the first that says something else is
+    the answer."""
     for expression in selectors:
         if expression is not None and (answer := answers(one, expression)[at]) is not True:
             return answer

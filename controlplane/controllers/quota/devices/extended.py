@@ -1,8 +1,8 @@
 """Counts extended resources that are devices of a DeviceClass (`spec.extendedResourceName`).
 
-In: the containers of a pod set, what is known, the rules. Out: what counts in their place; errors of quantities that are not whole,
-and of classes that count by counters (kubernetes-sigs/kueue pkg/dra/extended_resources.go, ff69552e). Containers count together,
-each init container for itself, and the larger of the two counts."""
+In: the containers of a pod set, what is known, the rules. Out: what counts in their place; errors of quantities that
+are not whole, and of classes that count by counters (kubernetes-sigs/kueue pkg/dra/extended_resources.go, ff69552e).
+Containers count together, each init container for itself, and the larger of the two counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def asks_for_extended(requests: Mapping[str, int]) -> bool:
 
 
 def selected_classes(classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
-    """Return the class of each extended resource: of several the one that was made last, and of those the first by its name."""
+    """Return the class of each extended resource: of several the one that was made last, and of those the first by its
+    name."""
     found: dict[str, DeviceClass] = {}
     for _, one in sorted(classes.items()):
         if not one.extended_resource:
@@ -49,7 +50,8 @@ class _Asking(NamedTuple):
 def extended_charges(
     asked: DevicesAsked, known: KnownDevices, rules: DeviceRules, where: str
 ) -> tuple[CountedDevices, list[DeviceProblem]]:
-    """Return what counts in the place of a pod set's extended resources, and the errors; `where` is the path of the pod's spec."""
+    """Return what counts in the place of a pod set's extended resources, and the errors; `where` is the path of the
+    pod's spec."""
     classes = selected_classes(known.classes)
     if not classes:
         return CountedDevices(), []

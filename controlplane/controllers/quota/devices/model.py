@@ -20,7 +20,8 @@ DEVICE_KINDS = (RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
 
 @dataclass(frozen=True, slots=True)
 class CounterSource:
-    """A counter whose amount counts as `resource`: that of the devices of a driver that the expression `selector` takes."""
+    """A counter whose amount counts as `resource`: that of the devices of a driver that the expression `selector`
+    takes."""
 
     resource: str
     driver: str
@@ -30,8 +31,8 @@ class CounterSource:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMapping:
-    """A resource of quota, the DeviceClasses whose devices count as it, and the counters by which they do; each counts as one
-    without any."""
+    """A resource of quota, the DeviceClasses whose devices count as it, and the counters by which they do; each counts
+    as one without any."""
 
     resource: str
     classes: tuple[str, ...]
@@ -40,7 +41,8 @@ class DeviceMapping:
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """Whether claims are counted, rejected or ignored, and as what devices count; `resources` and `counters` by DeviceClass."""
+    """Whether claims are counted, rejected or ignored, and as what devices count; `resources` and `counters` by
+    DeviceClass."""
 
     mode: str = COUNT
     resources: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +55,8 @@ class DeviceRules:
 
     @classmethod
     def of(cls, mappings: Sequence[DeviceMapping], mode: str = COUNT) -> DeviceRules:
-        """Return the rules of some mappings. The first one of a class names what its devices count as; each may have a counter."""
+        """Return the rules of some mappings. The first one of a class names what its devices count as; each may have a
+        counter."""
         resources: dict[str, str] = {}
         counters: dict[str, tuple[CounterSource, ...]] = {}
         for mapping in mappings:
@@ -69,8 +72,8 @@ NO_MAPPINGS = DeviceRules()
 
 @dataclass(frozen=True, slots=True)
 class ClaimAsked:
-    """An entry of a pod's `spec.resourceClaims`: the template that its claim is made of, or the claim; None for what it does not
-    name."""
+    """An entry of a pod's `spec.resourceClaims`: the template that its claim is made of, or the claim; None for what it
+    does not name."""
 
     template: str | None = None
     claim: str | None = None
@@ -88,9 +91,9 @@ class DevicesAsked:
 
 @dataclass(slots=True)
 class KnownDevices:
-    """What is known of a cluster: what each ResourceClaimTemplate asks for, by namespace and name; DeviceClasses and ResourceSlices
-    by name. `unseen`: why the objects of a kind cannot be seen, by the kind's name. `memo`: what was found out of all of this; whoever
-    changes any of it clears that."""
+    """What is known of a cluster: what each ResourceClaimTemplate asks for, by namespace and name; DeviceClasses and
+    ResourceSlices by name. `unseen`: why the objects of a kind cannot be seen, by the kind's name. `memo`: what was
+    found out of all of this; whoever changes any of it clears that."""
 
     templates: dict[tuple[str, str], tuple[DeviceRequest, ...]] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
@@ -117,8 +120,8 @@ class KnownDevices:
 
 @dataclass(frozen=True, slots=True)
 class CountedDevices:
-    """What one pod of a pod set counts for beside what it asks for (`adds`, in billionths), and which resources do not count that it
-    asks for (`replaces`)."""
+    """What one pod of a pod set counts for beside what it asks for (`adds`, in billionths), and which resources do not
+    count that it asks for (`replaces`)."""
 
     adds: Mapping[str, int] = field(default_factory=dict)
     replaces: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """Says why the devices of a Workload cannot be counted, in the words of Kueue's conditions.
 
-In: the field, what is wrong. Out: the text of an error of k8s.io/apimachinery pkg/util/validation/field, v0.36, alone or several
-together."""
+In: the field, what is wrong. Out: the text of an error of k8s.io/apimachinery pkg/util/validation/field, v0.36, alone
+or several together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class DeviceProblem(NamedTuple):
         return ": ".join(filter(None, self))
 
     def of(self, claim: str, template: str) -> DeviceProblem:
-        """Return the error of a template as that of the claim that is made of it; `claim` is its path, "" if it has it already."""
+        """Return the error of a template as that of the claim that is made of it; `claim` is its path, "" if it has it
+        already."""
         where = f"{claim}.{self.where}" if claim else self.where
         return DeviceProblem(where, self.what, f"ResourceClaimTemplate {template}: {self.why}")
 

@@ -64,7 +64,8 @@ def requested(resource: str, billionths: int) -> int:
 
 @lru_cache(maxsize=4096)
 def spelled(resource: str, amount: int, in_bytes: frozenset[str] = NO_BYTES) -> str:
-    """Return an amount as Kueue's messages and admissions spell it; `in_bytes`: resources that are bytes as memory is."""
+    """Return an amount as Kueue's messages and admissions spell it; `in_bytes`: resources that are bytes as memory
+    is."""
     if amount == UNLIMITED:
         return "<unlimited>"
     if resource == "cpu":

@@ -34,8 +34,8 @@ class FlavorAssignment:
 
 
 class FlavorAttempt(NamedTuple):
-    """A flavor that was looked at, and how it would do: the worst possibility of its resources, the farthest borrowing, what is in
-    the way in words, and the reason if it does not fit."""
+    """A flavor that was looked at, and how it would do: the worst possibility of its resources, the farthest borrowing,
+    what is in the way in words, and the reason if it does not fit."""
 
     flavor: str
     possibility: Possibility = Possibility.NO_FIT
@@ -91,9 +91,9 @@ class PodSetResult:
 @dataclass(slots=True)
 class Assignment:
     """What was found for a workload. `borrowing`: the height of the smallest Cohort that its usage fits in, 0 if its
-    ClusterQueue has the quota. `asked`: what of it is to be placed in topologies, by flavor; `placed`: the places that it takes
-    beside those that the workload has. `replaces`: the slice whose place it is to take: `usage` and what is to be made room for are
-    what it needs beyond what that one has.
+    ClusterQueue has the quota. `asked`: what of it is to be placed in topologies, by flavor; `placed`: the places that
+    it takes beside those that the workload has. `replaces`: the slice whose place it is to take: `usage` and what is to
+    be made room for are what it needs beyond what that one has.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -214,7 +214,8 @@ class Assignment:
         )
 
     def explain_no_fit(self, queue: ClusterQueue) -> None:
-        """Note the reason that is told: of alternative flavors the least severe, of what is needed together the most."""
+        """Note the reason that is told: of alternative flavors the least severe, of what is needed together the
+        most."""
         if self.mode is not AssignmentMode.NO_FIT:
             return
         told = ""

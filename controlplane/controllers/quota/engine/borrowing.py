@@ -29,9 +29,9 @@ def lowest_subtree_that_fits(queue: QuotaNode, place: FlavorResource, amount: in
 
 
 def may_preempt_for(queue: QueueNode, place: FlavorResource, amount: int, *, fair_sharing: bool) -> bool:
-    """Return whether anybody may be preempted so that an amount more fits: within the nominal quota, where a smaller subtree
-    than the whole tree fits it, or where the ClusterQueue preempts while it borrows (fitsResourceQuota of Kueue's
-    pkg/scheduler/flavorassigner/flavorassigner.go).
+    """Return whether anybody may be preempted so that an amount more fits: within the nominal quota, where a smaller
+    subtree than the whole tree fits it, or where the ClusterQueue preempts while it borrows (fitsResourceQuota of
+    Kueue's pkg/scheduler/flavorassigner/flavorassigner.go).
     """
     preemption = queue.spec.preemption
     while_borrowing = preemption.borrow_within_cohort != NEVER or (

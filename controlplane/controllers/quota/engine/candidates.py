@@ -79,8 +79,8 @@ def ordered(infos: Iterable[Info], cluster_queue: str, now: float, used: UsedBy 
     """Return candidates in the order in which they are preempted. With `used`, those of one ClusterQueue change places
     with each other: the LocalQueue that used more comes first.
 
-    Kueue compares usages only within a ClusterQueue, which does not say how those of several mix; here every ClusterQueue
-    keeps its places.
+    Kueue compares usages only within a ClusterQueue, which does not say how those of several mix; here every
+    ClusterQueue keeps its places.
     """
     found = sorted(infos, key=lambda info: order(info, cluster_queue, now))
     if used is None:
@@ -188,8 +188,8 @@ class PreemptionCandidates:
         return self._rank()
 
     def others(self, evicted: bool, advantage: bool) -> Iterator[PreemptionCandidate]:
-        """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over which
-        priority decides.
+        """Yield candidates of other ClusterQueues: over which its place in the tree gives it an advantage, or over
+        which priority decides.
         """
         if not self._many[advantage] or (evicted and not self.ranking.evicted):
             return iter(())
@@ -216,8 +216,8 @@ class PreemptionCandidates:
 
     @cached_property
     def _many(self) -> dict[bool, int]:
-        """How many ClusterQueues exceed their quota, by whether its place gives it an advantage; some may count twice, or
-        have a Cohort above them that does not exceed its own."""
+        """How many ClusterQueues exceed their quota, by whether its place gives it an advantage; some may count twice,
+        or have a Cohort above them that does not exceed its own."""
         found = {True: 0, False: 0}
         below: QuotaNode = self.queue
         for common, advantage in self._advantages.items():
@@ -231,7 +231,8 @@ class PreemptionCandidates:
         return found
 
     def _exceeding(self, advantage: bool) -> Iterator[QuotaNode]:
-        """Yield the active ClusterQueues that exceed their quota, as every Cohort does that is above one and not above both."""
+        """Yield the active ClusterQueues that exceed their quota, as every Cohort does that is above one and not above
+        both."""
         below: QuotaNode = self.queue
         for common, given in self._advantages.items():
             nodes = [child for child in common.exceeding(self.places) if child is not below and given is advantage]

@@ -1,7 +1,7 @@
 """One scheduling cycle: the heads of all ClusterQueues are tried together.
 
-In: a `State`, the moment. Out: decisions. For each head flavors are looked for, and targets if it does not fit. Then the
-heads are taken in order, each on top of those before it (kubernetes-sigs/kueue pkg/scheduler/scheduler.go)."""
+In: a `State`, the moment. Out: decisions. For each head flavors are looked for, and targets if it does not fit. Then
+the heads are taken in order, each on top of those before it (kubernetes-sigs/kueue pkg/scheduler/scheduler.go)."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def preemptor(state: State, now: float, journal: Journal, freed: FreedTrees | No
 
 
 class _Cycle:
-    """One cycle. `freed`: the trees without the targets of entries that were taken already, `displaced`: where these were placed.
-    `kept`: what those that wait keep from others in this cycle, and do not use; `topologies`: what ClusterQueues see of topology, by
-    name.
+    """One cycle. `freed`: the trees without the targets of entries that were taken already, `displaced`: where these
+    were placed. `kept`: what those that wait keep from others in this cycle, and do not use; `topologies`: what
+    ClusterQueues see of topology, by name.
     """
 
     def __init__(self, state: State, now: float) -> None:
@@ -120,8 +120,8 @@ class _Cycle:
             rollback(self.journal)
 
     def _ordered(self, entries: list[Entry]) -> Iterable[Entry]:
-        """Yield entries in the order in which they are considered: who has quota already comes first, then who waited for the
-        pods of others."""
+        """Yield entries in the order in which they are considered: who has quota already comes first, then who waited
+        for the pods of others."""
         yield from by_borrowing(entry for entry in entries if entry.second_pass)
         entries = [entry for entry in entries if not entry.second_pass]
         yield from (entry for entry in entries if entry.info.key == self.waits_for_pods)
@@ -180,8 +180,8 @@ class _Cycle:
     def _keep_places(
         self, entry: Entry, topology: QueueTopology, assignment: Assignment, targets: list[PreemptionTarget]
     ) -> None:
-        """Note which places an assignment takes. One that needs preemption takes those that it gets once its targets are gone, or,
-        without targets, once everybody is: nobody else is to get them in this cycle."""
+        """Note which places an assignment takes. One that needs preemption takes those that it gets once its targets
+        are gone, or, without targets, once everybody is: nobody else is to get them in this cycle."""
         if assignment.mode is AssignmentMode.PREEMPT and not entry.info.workload.on_unhealthy_node:
             savepoint = len(self.journal)
             for target in targets:
@@ -260,8 +260,8 @@ class _Cycle:
         return any(info.key in self.freed.gone for info in [*(target.info for target in entry.targets), *old])
 
     def _fits(self, entry: Entry, *, placed: bool = True) -> bool:
-        """Return whether an entry fits once all targets are gone, its own and those before it; without `placed`, whether its quota
-        does.
+        """Return whether an entry fits once all targets are gone, its own and those before it; without `placed`,
+        whether its quota does.
 
         What fits beside targets fits without them, so most entries are answered before all of them are gone.
         """
@@ -290,9 +290,9 @@ class _Cycle:
     def _fits_now(self, entry: Entry, places: tuple[Placed, ...]) -> bool:
         """Return whether an entry fits beside what is in use, of which nobody has left yet.
 
-        Kueue does not ask, and may admit above the quota until those have left whom the cycle preempts for others: what fits in
-        the place of them after others were admitted; and, with `PreemptionOverBorrowing`, a workload that has to borrow one
-        resource and to preempt for another, which it takes for one that fits (kubernetes-sigs/kueue
+        Kueue does not ask, and may admit above the quota until those have left whom the cycle preempts for others: what
+        fits in the place of them after others were admitted; and, with `PreemptionOverBorrowing`, a workload that has
+        to borrow one resource and to preempt for another, which it takes for one that fits (kubernetes-sigs/kueue
         pkg/scheduler/scheduler.go, fits; pkg/scheduler/flavorassigner/flavorassigner.go, findFlavorForPodSets).
         """
         savepoint = len(self.journal)
@@ -315,8 +315,8 @@ class _Cycle:
         return found
 
     def _fits_elsewhere(self, entry: Entry) -> bool:
-        """Place the pods of an entry anew whose places others took in this cycle, while its quota is there still; return whether
-        it fits."""
+        """Place the pods of an entry anew whose places others took in this cycle, while its quota is there still;
+        return whether it fits."""
         if not entry.assignment.placed or not self._fits(entry, placed=False):
             return False
         self._assign_in_same_flavors(entry, entry.queue, self.preemptor)

@@ -1,7 +1,7 @@
 """What a cycle decides: who gets quota, who is preempted for whom, and who waits for what.
 
-Made by `cycle`, taken into account by `State.apply`. Every decision names the workload, its ClusterQueue, and how far the
-search for flavors got."""
+Made by `cycle`, taken into account by `State.apply`. Every decision names the workload, its ClusterQueue, and how far
+the search for flavors got."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from controlplane.controllers.quota.engine.model import QuotaAdmission
 @dataclass(frozen=True, slots=True)
 class Admit:
     """Quota is reserved for a workload. `checks`: the admission checks that it has to pass before it is admitted;
-    `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units. `second_pass`: it has the quota
-    already, and `admission` has the topology assignment that it lacked, or another one in the place of nodes that failed: with
-    its write `status.unhealthyNodes` is emptied. `replaces`: the slice whose place it takes, by namespace and name. `considered`:
-    what of flavors does not have the quota, as Kueue tells it."""
+    `penalty`: what it counts for in the usage of its LocalQueue until that is sampled, in units. `second_pass`: it has
+    the quota already, and `admission` has the topology assignment that it lacked, or another one in the place of nodes
+    that failed: with its write `status.unhealthyNodes` is emptied. `replaces`: the slice whose place it takes, by
+    namespace and name. `considered`: what of flavors does not have the quota, as Kueue tells it."""
 
     workload: str
     admission: QuotaAdmission
@@ -37,7 +37,8 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A workload that is preempted: the reason and message of its Preempted condition. `ongoing`: it is being evicted."""
+    """A workload that is preempted: the reason and message of its Preempted condition. `ongoing`: it is being
+    evicted."""
 
     workload: str
     uid: str
@@ -49,11 +50,12 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Inadmissible:
-    """A workload waits. `reason` and `message` of its QuotaReserved condition; `requeue`: why it goes back into its queue.
+    """A workload waits. `reason` and `message` of its QuotaReserved condition; `requeue`: why it goes back into its
+    queue.
 
-    `wakes`: the number of the change that had woken its queue last when this was decided. `second_pass`: which try for a topology
-    assignment of a workload that has quota has failed, 0 for one without; its conditions stay, it is tried once more after a
-    while, and Kueue says it with the Event `SecondPassFailed`.
+    `wakes`: the number of the change that had woken its queue last when this was decided. `second_pass`: which try for
+    a topology assignment of a workload that has quota has failed, 0 for one without; its conditions stay, it is tried
+    once more after a while, and Kueue says it with the Event `SecondPassFailed`.
     """
 
     workload: str
@@ -75,8 +77,8 @@ class Preempt(Inadmissible):
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """An admitted workload is evicted, since nothing takes the place of its nodes that failed: the reason and message of its
-    Evicted condition."""
+    """An admitted workload is evicted, since nothing takes the place of its nodes that failed: the reason and message
+    of its Evicted condition."""
 
     workload: str
     cluster_queue: str

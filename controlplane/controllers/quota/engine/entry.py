@@ -16,8 +16,8 @@ from controlplane.controllers.quota.engine.snapshot import QueueNode
 @dataclass(slots=True, eq=False)
 class Entry:
     """The head of a ClusterQueue, nominated. `nominated` holds its flavors while they are looked for once more;
-    `goes_first`: it waits for its victims, and what they leave is kept for it. `second_pass`: the how manieth time it is considered
-    again for places, 0 if it has no quota yet."""
+    `goes_first`: it waits for its victims, and what they leave is kept for it. `second_pass`: the how manieth time it
+    is considered again for places, 0 if it has no quota yet."""
 
     info: Info
     queue: QueueNode
@@ -43,7 +43,8 @@ class Entry:
 
     @property
     def replaces(self) -> Info | None:
-        """The slice whose place it takes, None for none. That one has its quota until it has ended, so that nothing is free before."""
+        """The slice whose place it takes, None for none. That one has its quota until it has ended, so that nothing is
+        free before."""
         return self.assignment.replaces
 
     def record(self, assignment: Assignment, targets: list[PreemptionTarget]) -> None:

@@ -1,8 +1,8 @@
-"""Why a workload waits for quota: its place in the queue, what is missing of which flavor, who has it, and who would have to
-leave.
+"""Why a workload waits for quota: its place in the queue, what is missing of which flavor, who has it, and who would
+have to leave.
 
-In: the state, a workload, the moment. Out: a `Wait`. Nothing is changed. What is missing is told flavor by flavor, as all
-pods of the workload would have it; where resources are in several groups each is told for itself."""
+In: the state, a workload, the moment. Out: a `Wait`. Nothing is changed. What is missing is told flavor by flavor, as
+all pods of the workload would have it; where resources are in several groups each is told for itself."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MOST_HOLDERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that has what is missing. `cluster_queue` has its quota, `amount` in the engine's units; `borrows`: its
-    ClusterQueue uses more than its own quota of it. `evicted`: it is about to leave."""
+    """A workload that has what is missing. `cluster_queue` has its quota, `amount` in the engine's units; `borrows`:
+    its ClusterQueue uses more than its own quota of it. `evicted`: it is about to leave."""
 
     workload: str
     cluster_queue: str
@@ -46,8 +46,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of a flavor. `wanted` by the workload; `free` to its ClusterQueue now, borrowed quota included; `most`:
-    what would be if nobody used anything. `has`: what a slice has whose place it takes, which is not in `wanted`."""
+    """A resource of a flavor. `wanted` by the workload; `free` to its ClusterQueue now, borrowed quota included;
+    `most`: what would be if nobody used anything. `has`: what a slice has whose place it takes, which is not in
+    `wanted`."""
 
     flavor: str
     resource: str
@@ -70,10 +71,11 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class FlavorOption:
-    """A flavor, for one group of resources. `unusable`: why pods may not run on it, "" if they may. `preemptible`: whom the
-    workload may preempt so that it fits, empty if that does not help; `would_end`: whose end would be enough, those of the
-    lowest priority and the latest reservations first, empty if no end is. `unplaced`: why its pods have no place in the flavor's
-    topology now, "" if they have or need none; `never_placed`: they would have none if nobody else was placed."""
+    """A flavor, for one group of resources. `unusable`: why pods may not run on it, "" if they may. `preemptible`: whom
+    the workload may preempt so that it fits, empty if that does not help; `would_end`: whose end would be enough, those
+    of the lowest priority and the latest reservations first, empty if no end is. `unplaced`: why its pods have no place
+    in the flavor's topology now, "" if they have or need none; `never_placed`: they would have none if nobody else was
+    placed."""
 
     name: str
     unusable: str = ""
@@ -96,12 +98,13 @@ class FlavorOption:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it, the
-    first ones. `inactive`: why its ClusterQueue admits nobody, "" if it does; `inadmissible`: why the workload cannot be considered
-    at all, "" if it can; `groups`: the flavors for each group of resources that it asks for. `tried`: it was tried since something
-    changed, and waits for the next change. `used`: the past usage of its tenant, weighted, None where that does not count; tenants
-    that used less come first. `dominant`: the resource of which it is a share, "" where it is a sum. `replaces`: the slice whose
-    place it is to take, "" for none; what is wanted is what it needs beyond that."""
+    """Why a workload waits. `position` of `pending` in its ClusterQueue, 1 for the first; `ahead`: who is before it,
+    the first ones. `inactive`: why its ClusterQueue admits nobody, "" if it does; `inadmissible`: why the workload
+    cannot be considered at all, "" if it can; `groups`: the flavors for each group of resources that it asks for.
+    `tried`: it was tried since something changed, and waits for the next change. `used`: the past usage of its tenant,
+    weighted, None where that does not count; tenants that used less come first. `dominant`: the resource of which it is
+    a share, "" where it is a sum. `replaces`: the slice whose place it is to take, "" for none; what is wanted is what
+    it needs beyond that."""
 
     cluster_queue: str
     position: int
@@ -144,7 +147,8 @@ def explain(state: State, key: str, now: float) -> Wait | None:
 
 
 def _inactive(state: State, queue: QueueNode) -> str:
-    """Return why a ClusterQueue admits nobody, in the words of its condition, "" if it does. The condition says nothing of Cohorts."""
+    """Return why a ClusterQueue admits nobody, in the words of its condition, "" if it does. The condition says nothing
+    of Cohorts."""
     cycle = ["its Cohorts are in a cycle, by their spec.parentName"] if state.snapshot.has_cycle(queue) else []
     return ", ".join([*state.snapshot.inactive_reasons(queue), *cycle])
 
@@ -181,7 +185,8 @@ def _asked(queue: QueueNode, info: Info) -> Requests:
 def _options(
     state: State, queue: QueueNode, info: Info, group: ResourceGroup, asked: tuple[Requests, Requests], now: float
 ) -> Iterator[FlavorOption]:
-    """Yield the flavors of a group. `asked`: what the workload asks for in all, and what a slice has whose place it takes."""
+    """Yield the flavors of a group. `asked`: what the workload asks for in all, and what a slice has whose place it
+    takes."""
     topology = QueueTopology(state.snapshot, queue)
     requests, has = asked
     requests = {resource: max(0, sub(amount, has.get(resource, 0))) for resource, amount in requests.items()}
@@ -246,8 +251,8 @@ def _another(queue: QueueNode, info: Info, flavor: str, requests: Requests) -> s
 
 
 def _in_reach(queue: QueueNode, info: Info, places: Iterable[FlavorResource]) -> Iterator[tuple[QueueNode, Info]]:
-    """Yield the workloads of the tree that use some resources, with their ClusterQueues, without the slice whose place a workload
-    takes: with its end all would be missing."""
+    """Yield the workloads of the tree that use some resources, with their ClusterQueues, without the slice whose place
+    a workload takes: with its end all would be missing."""
     wanted = frozenset(places)
     for other in queue.root().subtree_queues():
         for one in using(other, wanted, ()):
@@ -256,7 +261,8 @@ def _in_reach(queue: QueueNode, info: Info, places: Iterable[FlavorResource]) ->
 
 
 def _holders(queue: QueueNode, of: Info, place: FlavorResource) -> list[Holder]:
-    """Return who has most of a resource where its end would give the ClusterQueue more: in it, or where quota is shared."""
+    """Return who has most of a resource where its end would give the ClusterQueue more: in it, or where quota is
+    shared."""
     journal: Journal = []
     before, found = queue.available(place), []
     for other, info in _in_reach(queue, of, (place,)):

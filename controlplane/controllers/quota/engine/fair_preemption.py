@@ -23,7 +23,8 @@ STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
 
 
 class FairPreemptor(Preemptor):
-    """Finds targets by shares. `strategies`: the first is tried for every candidate, the second for those that it spared."""
+    """Finds targets by shares. `strategies`: the first is tried for every candidate, the second for those that it
+    spared."""
 
     def __init__(
         self,
@@ -108,7 +109,8 @@ class FairPreemptor(Preemptor):
         return preemptor.rank <= after.rank
 
     def _second(self, need: Need, spared: Iterable[Info], targets: list[PreemptionTarget]) -> bool:
-        """Take one candidate of each ClusterQueue whose share is above the preemptor's; return whether that is enough."""
+        """Take one candidate of each ClusterQueue whose share is above the preemptor's; return whether that is
+        enough."""
         queues = TargetQueues(need.queue, spared, self.queues, self.now)
         for queue in queues:
             preemptor, before = queues.shares(queue)

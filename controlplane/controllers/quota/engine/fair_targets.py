@@ -68,8 +68,8 @@ class TargetQueues:
         self._pruned.add(queue)
 
     def shares(self, target: QueueNode) -> tuple[DominantResourceShare, DominantResourceShare]:
-        """Return the shares that are compared, of the preemptor and of the target: of the children of their lowest common
-        Cohort.
+        """Return the shares that are compared, of the preemptor and of the target: of the children of their lowest
+        common Cohort.
         """
         common = next(cohort for cohort in target.ancestors() if cohort in self._path)
         return tuple(dominant_resource_share(_child(queue, common)) for queue in (self.preemptor, target))  # type: ignore[return-value]

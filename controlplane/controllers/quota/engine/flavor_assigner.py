@@ -44,9 +44,9 @@ Flavors = dict[str, FlavorAssignment]
 
 
 class FlavorAssigner:
-    """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and resource.
-    `replaces`: the slice whose place the workload is to take; it keeps its flavors, and needs what it has not. `in_bytes`: resources
-    that are spelled as bytes."""
+    """Assigns flavors to one workload, and places its pods. `nominated`: only these flavors are tried, by pod set and
+    resource. `replaces`: the slice whose place the workload is to take; it keeps its flavors, and needs what it has
+    not. `in_bytes`: resources that are spelled as bytes."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class FlavorAssigner:
         self._fair_sharing = fair_sharing
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
-        """Return flavors and places for all pod sets, or what stands in the way; `counts`: for fewer pods than asked for."""
+        """Return flavors and places for all pod sets, or what stands in the way; `counts`: for fewer pods than asked
+        for."""
         found = Assignment(replaces=self.replaces)
         totals = self.info.pod_sets
         if counts is not None:
@@ -129,7 +130,8 @@ class FlavorAssigner:
         return results
 
     def _begun(self, total: PodSetRequests, *, with_pods: bool) -> PodSetResult:
-        """Return the result of a pod set before flavors are looked for: one that has quota keeps its flavors and places."""
+        """Return the result of a pod set before flavors are looked for: one that has quota keeps its flavors and
+        places."""
         requests = in_order({**total.requests, PODS_RESOURCE: total.count}) if with_pods else total.requests
         result = PodSetResult(total.name, total.count, requests)
         if total.flavors and self.info.workload.reserves:
@@ -143,8 +145,8 @@ class FlavorAssigner:
         return result
 
     def _of_its_own(self, at: int, result: PodSetResult, flavors: Flavors) -> Flavors:
-        """Return which flavors of its group a pod set gets: those of what it asks for. One that asks for nothing is placed where
-        its group is."""
+        """Return which flavors of its group a pod set gets: those of what it asks for. One that asks for nothing is
+        placed where its group is."""
         if result.requests:
             return {name: flavors[name] for name in flavors if name in result.requests}
         if not self.info.workload.pod_sets[at].group:
@@ -152,8 +154,8 @@ class FlavorAssigner:
         return {name: given for name, given in flavors.items() if given.flavor in self.topology.flavors}
 
     def _place(self, found: Assignment) -> None:
-        """Place the pods of all pod sets that have to be, and note what stands in the way. Where quota is there and places are not,
-        others have to be preempted."""
+        """Place the pods of all pod sets that have to be, and note what stands in the way. Where quota is there and
+        places are not, others have to be preempted."""
         topology, info = self.topology, self.info
         asked = found.asked = topology.requests(found, info)
         if found.mode is AssignmentMode.FIT:
@@ -298,8 +300,8 @@ class _Search:
         return next((told for told in found if told), "")
 
     def _beyond(self, resource: str, flavor: str, amount: int) -> tuple[str, int]:
-        """Return how much is needed beyond what the slice has whose place is taken; and, if that has another flavor, what is
-        told of it."""
+        """Return how much is needed beyond what the slice has whose place is taken; and, if that has another flavor,
+        what is told of it."""
         old = self.assigner.replaces
         for name in self.names:
             kept = slices.other_flavor(old, name, resource, flavor)

@@ -1,12 +1,13 @@
 """When a workload would get quota, if those that have some end at given moments: the engine itself, in virtual time.
 
 In: a state, a workload that waits, when each holder ends, and for how long one lasts that is started meanwhile. Out: a
-`Forecast`. The state that is asked is not changed: an `Excerpt` is made of it, with the workload's Cohort tree alone, those
-that wait before it and some that wait behind, and each walk has a copy of that. What is preempted leaves at once, and waits
-again; pods are ready at once; nobody new comes.
+`Forecast`. The state that is asked is not changed: an `Excerpt` is made of it, with the workload's Cohort tree alone,
+those that wait before it and some that wait behind, and each walk has a copy of that. What is preempted leaves at once,
+and waits again; pods are ready at once; nobody new comes.
 
-Each end of a holder wakes all that wait, so a walk lets few wait at once: of those before the workload in its ClusterQueue the
-next `WINDOW`, another one for each that is started. Who waits further behind is not tried out of order."""
+Each end of a holder wakes all that wait, so a walk lets few wait at once: of those before the workload in its
+ClusterQueue the next `WINDOW`, another one for each that is started. Who waits further behind is not tried out of
+order."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What a workload's quota depends on. `ahead`: who waits before it in its ClusterQueue, in order; `waiting`: itself, and
-    others that wait in the tree; `left_out`: how many are in neither, since there are too many."""
+    """What a workload's quota depends on. `ahead`: who waits before it in its ClusterQueue, in order; `waiting`:
+    itself, and others that wait in the tree; `left_out`: how many are in neither, since there are too many."""
 
     key: str
     source: State
@@ -82,8 +83,8 @@ class Excerpt:
 
 
 def excerpt(state: State, key: str) -> Excerpt | None:
-    """Return what a workload's quota depends on, by its namespace and name; None if it waits in no ClusterQueue. Of the other
-    ClusterQueues of its tree the first that wait are in it, and a few of those behind it."""
+    """Return what a workload's quota depends on, by its namespace and name; None if it waits in no ClusterQueue. Of the
+    other ClusterQueues of its tree the first that wait are in it, and a few of those behind it."""
     found = next((one for one in state.queues.pending.values() if one.find(key) is not None), None)
     if found is None:
         return None
@@ -107,14 +108,14 @@ def excerpt(state: State, key: str) -> Excerpt | None:
 def forecast(
     of: Excerpt, now: float, ends: Mapping[str, float], lasts: Callable[[str], float], most_steps: int
 ) -> Forecast:
-    """Return when the workload of an excerpt gets quota. `ends`: the moments at which holders end, none of one that does not;
-    `lasts`: for how many seconds a workload has quota that is started, infinite if it does not end."""
+    """Return when the workload of an excerpt gets quota. `ends`: the moments at which holders end, none of one that
+    does not; `lasts`: for how many seconds a workload has quota that is started, infinite if it does not end."""
     return _PlayedForward(of, now, ends, lasts, most_steps).run()
 
 
 class _PlayedForward:
-    """Virtual time over one state. `ends`: when those that have quota end; `moments`: the same in a heap; `later`: who waits
-    before the workload and is not in the state yet, the next one last."""
+    """Virtual time over one state. `ends`: when those that have quota end; `moments`: the same in a heap; `later`: who
+    waits before the workload and is not in the state yet, the next one last."""
 
     def __init__(
         self, of: Excerpt, now: float, ends: Mapping[str, float], lasts: Callable[[str], float], most_steps: int

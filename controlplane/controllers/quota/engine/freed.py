@@ -1,8 +1,8 @@
 """The trees as they will be once everybody whom a cycle preempts has left.
 
-In: what the cycle takes, and whom it preempts, one after the other. Out: the ClusterQueues' nodes in copies of their trees,
-with that taken and those gone. A tree is copied when it is asked for first; whoever comes later in the cycle meets a tree from
-which a thousand workloads need not be removed again."""
+In: what the cycle takes, and whom it preempts, one after the other. Out: the ClusterQueues' nodes in copies of their
+trees, with that taken and those gone. A tree is copied when it is asked for first; whoever comes later in the cycle
+meets a tree from which a thousand workloads need not be removed again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from controlplane.controllers.quota.engine.tree import add_all, copied, remove_a
 
 
 class FreedTrees:
-    """See the module. `preempted`: the targets so far, by key of the workload; `queues`: the ClusterQueues of the trees that
-    were copied; `gone`: the keys of the targets, and of slices whose place others take."""
+    """See the module. `preempted`: the targets so far, by key of the workload; `queues`: the ClusterQueues of the trees
+    that were copied; `gone`: the keys of the targets, and of slices whose place others take."""
 
     def __init__(self) -> None:
         self.preempted: dict[str, PreemptionTarget] = {}

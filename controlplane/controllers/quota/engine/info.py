@@ -33,8 +33,8 @@ class PodSetRequests:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the search for flavors got: for each pod set and resource the index of the last flavor that was tried, -1 if
-    it was the last one; the ClusterQueue's generation, the cycle and the workload's shape at that time.
+    """How far the search for flavors got: for each pod set and resource the index of the last flavor that was tried, -1
+    if it was the last one; the ClusterQueue's generation, the cycle and the workload's shape at that time.
     """
 
     tried: tuple[Mapping[str, int], ...]
@@ -60,8 +60,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Info:
-    """A workload with its totals; `cluster_queue` is where it has quota, or where it is queued. `covered`: what slices have quota of
-    that take its place: while it is still there, it counts for no more than goes beyond that."""
+    """A workload with its totals; `cluster_queue` is where it has quota, or where it is queued. `covered`: what slices
+    have quota of that take its place: while it is still there, it counts for no more than goes beyond that."""
 
     workload: Workload
     cluster_queue: str = ""

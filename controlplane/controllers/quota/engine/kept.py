@@ -1,7 +1,8 @@
 """Says what is to be kept of the engine's state, and makes the same state of it again.
 
-In: a state. Out: its objects and who waits, as plain values in their order, and another state made of them. What follows
-from these is not kept, but made anew: trees, totals, heaps. The order is kept too, since among equals it decides."""
+In: a state. Out: its objects and who waits, as plain values in their order, and another state made of them. What
+follows from these is not kept, but made anew: trees, totals, heaps. The order is kept too, since among equals it
+decides."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class _ClusterQueue(NamedTuple):
 
 
 class _Queued(NamedTuple):
-    """Where a workload waits, and how far it was tried; `shape`: of the search for flavors, None if it is the workload's."""
+    """Where a workload waits, and how far it was tried; `shape`: of the search for flavors, None if it is the
+    workload's."""
 
     cluster_queue: str
     active: bool

@@ -153,9 +153,9 @@ class WorkloadPriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class NodeConstraints:
-    """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations. `node_terms`: the terms
-    as nodes are asked, by fields too and without the empty ones; None where no affinity is required. `preferred`: the weighted
-    terms of its preferred node affinity.
+    """Which nodes a pod may be on: `nodeSelector`, the terms of its required node affinity, tolerations. `node_terms`:
+    the terms as nodes are asked, by fields too and without the empty ones; None where no affinity is required.
+    `preferred`: the weighted terms of its preferred node affinity.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -167,9 +167,10 @@ class NodeConstraints:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike; `excess` is
-    where requests exceed limits, `outside` where they are outside of what LimitRanges allow. `on_node`: what one pod takes of a
-    node, None where that is what counts as its quota too; with rules for resources the two differ."""
+    """Pods that are alike. `requests` are those of one pod; `shape` is equal for specs that are scheduled alike;
+    `excess` is where requests exceed limits, `outside` where they are outside of what LimitRanges allow. `on_node`:
+    what one pod takes of a node, None where that is what counts as its quota too; with rules for resources the two
+    differ."""
 
     name: str
     count: int
@@ -200,8 +201,9 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class PodSetAssignment:
-    """What a pod set was given: a flavor and the usage for each resource, and the number of pods that it is for. `topology`: where
-    they are placed. `delayed`: the `delayedTopologyRequest`, `Pending` or `Ready`, "" if it was not delayed.
+    """What a pod set was given: a flavor and the usage for each resource, and the number of pods that it is for.
+    `topology`: where they are placed. `delayed`: the `delayedTopologyRequest`, `Pending` or `Ready`, "" if it was not
+    delayed.
     """
 
     name: str
@@ -230,11 +232,12 @@ class Workload:
 
     `held`: something else than quota keeps it from being queued. `requeue_at`: not before that moment; infinite while
     it must not be queued again at all. `eviction`: its Evicted and Requeued conditions, as text. `pods_ready`: its
-    condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was lost,
-    0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has admission checks,
-    and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`: `status.unhealthyNodes`. `replaces`: the
-    namespace and name of the workload slice whose place it is to take, "" for none. `of_pod`: its one owner is a pod, and it is no
-    group's: it is gone once that pod is. `refusal`: why the devices that it asks for cannot be counted; it is not queued then.
+    condition PodsReady is True. `lost_after`: for how many seconds it had run when it was evicted since its cluster was
+    lost, 0 where that is not so or does not count. `admitted`: its condition Admitted is True. `checks_ready`: it has
+    admission checks, and all are Ready. `updates`: what those change of its pod sets. `unhealthy_nodes`:
+    `status.unhealthyNodes`. `replaces`: the namespace and name of the workload slice whose place it is to take, "" for
+    none. `of_pod`: its one owner is a pod, and it is no group's: it is gone once that pod is. `refusal`: why the
+    devices that it asks for cannot be counted; it is not queued then.
     """
 
     namespace: str
@@ -298,9 +301,10 @@ class Workload:
 
     @property
     def needs_second_pass(self) -> bool:
-        """Whether a workload that has quota is to be considered once more: its placement was delayed until its checks are ready,
-        or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go). What keeps it from being queued does
-        not count: a group waits for other pods just because they failed with their node."""
+        """Whether a workload that has quota is to be considered once more: its placement was delayed until its checks
+        are ready, or nodes of it failed (`NeedsSecondPass` in kubernetes-sigs/kueue pkg/workload/workload.go). What
+        keeps it from being queued does not count: a group waits for other pods just because they failed with their
+        node."""
         if not self.reserves or self.evicted:
             return False
         return self._awaits_topology or self.on_unhealthy_node

@@ -1,6 +1,7 @@
 """What happens to nodes, and to the pods on them that no workload has placed there: the part of `State` that notes it.
 
-In: Topologies, Nodes and pods as they come, change and go. Out: the same state with them, and those woken that may fit now."""
+In: Topologies, Nodes and pods as they come, change and go. Out: the same state with them, and those woken that may fit
+now."""
 
 from __future__ import annotations
 

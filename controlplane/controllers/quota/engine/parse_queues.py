@@ -1,7 +1,8 @@
-"""Reads the objects that give quota: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, AdmissionChecks, priority classes.
+"""Reads the objects that give quota: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, AdmissionChecks, priority
+classes.
 
-In: objects as an API server shows them. Out: the values of `model`. An object that does not fit its API raises `Misfit`,
-which names the field."""
+In: objects as an API server shows them. Out: the values of `model`. An object that does not fit its API raises
+`Misfit`, which names the field."""
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ def cluster_queue(obj: Json) -> model.ClusterQueue:
 
 
 def new_cluster_queue(obj: Json) -> model.ClusterQueue:
-    """Return a ClusterQueue that was just seen; `Misfit` also where two resource groups have a flavor or a resource in common.
+    """Return a ClusterQueue that was just seen; `Misfit` also where two resource groups have a flavor or a resource in
+    common.
 
-    Kueue's webhook refuses that (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`), and the
-    API server refuses a status with a flavor twice.
+    Kueue's webhook refuses that (kubernetes-sigs/kueue pkg/webhooks/clusterqueue_webhook.go, `validateResourceGroups`),
+    and the API server refuses a status with a flavor twice.
     """
     found = cluster_queue(obj)
     resources: set[str] = set()
@@ -94,8 +96,8 @@ def local_queue(obj: Json) -> model.LocalQueue:
 
 
 def consumed_resources(status: Json) -> dict[str, Decimal]:
-    """Return what a LocalQueue's status tells that it used in the past, by resource in units; `Misfit` names the field that
-    does not fit."""
+    """Return what a LocalQueue's status tells that it used in the past, by resource in units; `Misfit` names the field
+    that does not fit."""
     where = "status.fairSharing"
     told = section(section(status, "fairSharing", "status"), "admissionFairSharingStatus", where)
     field = f"{where}.admissionFairSharingStatus.consumedResources"

@@ -96,8 +96,8 @@ def workload(obj: Json, requeuing_timestamp: str = "Eviction", readmission_order
 
 
 def _preemption_gated(spec: Json, status: Json) -> bool:
-    """Return whether a gate keeps it from preempting: one of which the status says nothing does (`HasClosedPreemptionGate` in
-    kubernetes-sigs/kueue pkg/workload/workload.go, ff69552e)."""
+    """Return whether a gate keeps it from preempting: one of which the status says nothing does
+    (`HasClosedPreemptionGate` in kubernetes-sigs/kueue pkg/workload/workload.go, ff69552e)."""
     where = "status.preemptionGates"
     said = {
         text(one, "name", where): text(one, "position", where) for one in items(status, "preemptionGates", "status")
@@ -124,8 +124,8 @@ def pod_set(obj: Json, where: str) -> model.PodSet:
 
 
 class Counted(NamedTuple):
-    """What one pod asks for, and where its requests exceed its limits, or are outside of what LimitRanges allow. `asks` is
-    equal for pods of which each container asks for the same."""
+    """What one pod asks for, and where its requests exceed its limits, or are outside of what LimitRanges allow. `asks`
+    is equal for pods of which each container asks for the same."""
 
     requests: Requests
     excess: tuple[str, ...]
@@ -249,8 +249,8 @@ def _queued_at(obj: Json, requeuing_timestamp: str) -> float:
 
 
 def _is_lost(obj: Json) -> bool:
-    """Whether a Workload was evicted since its cluster was lost. Its status says so, so that whoever reads it, now or as of a
-    past moment, comes to the same."""
+    """Whether a Workload was evicted since its cluster was lost. Its status says so, so that whoever reads it, now or
+    as of a past moment, comes to the same."""
     evicted = condition(obj, EVICTED)
     if evicted is None or evicted["status"] != "True" or evicted.get("reason") != BY_ADMISSION_CHECK:
         return False
@@ -258,10 +258,12 @@ def _is_lost(obj: Json) -> bool:
 
 
 def _requeue_at(obj: Json, status: Json, *, lost: bool) -> float:
-    """Return before which moment one is not tried; `lost`: it comes back in the order of those whose cluster was lost."""
+    """Return before which moment one is not tried; `lost`: it comes back in the order of those whose cluster was
+    lost."""
     requeued, at = condition(obj, "Requeued"), section(status, "requeueState", "status").get("requeueAt")
     if requeued is not None and requeued["status"] == "False":
-        # Nothing is waited for but that the condition says so; meanwhile others would get the quota that it has given back.
+        # Nothing is waited for but that the condition says so; meanwhile others would get the quota that it has given
+        # back.
         at_once = lost and at is None and requeued.get("reason") == BY_ADMISSION_CHECK
         return 0.0 if at_once else math.inf
     return 0.0 if at is None else _moment(at)

@@ -1,6 +1,7 @@
 """How much tenants used in the past: the part of `State` that is asked for it.
 
-In: LocalQueues by namespace and name. Out: numbers that order them, in units or as shares of the quota that there is."""
+In: LocalQueues by namespace and name. Out: numbers that order them, in units or as shares of the quota that there
+is."""
 
 from __future__ import annotations
 
@@ -44,14 +45,15 @@ class PastUsage:
         return self.settings.admission_fair_sharing is not None and spec.admission_mode == USAGE_BASED
 
     def usage_of(self, local_queue: str) -> float:
-        """Return what the tenant of a LocalQueue used, divided by the weight of that, by its namespace and name: in units, or as
-        a share of what there is in all."""
+        """Return what the tenant of a LocalQueue used, divided by the weight of that, by its namespace and name: in
+        units, or as a share of what there is in all."""
         queue, sharing = self.queues.local.get(local_queue), self.settings.admission_fair_sharing
         fleet = self.fleet_quota() if sharing is not None and sharing.dominant else None
         return self.history.usage(local_queue, 1.0 if queue is None else queue.fair_weight, fleet)
 
     def dominant_resource(self, local_queue: str) -> str:
-        """Return the resource of which the tenant of a LocalQueue used the largest share, "" where that is not what counts."""
+        """Return the resource of which the tenant of a LocalQueue used the largest share, "" where that is not what
+        counts."""
         sharing = self.settings.admission_fair_sharing
         if sharing is None or not sharing.dominant:
             return ""
@@ -74,8 +76,8 @@ class PastUsage:
         self._fleet_quota = fleet_quota
 
     def entry_penalty(self, info: Info, spec: ClusterQueue) -> Mapping[str, Decimal]:
-        """Return what a workload counts for in the usage of its LocalQueue once it has quota; nothing where that does not
-        count."""
+        """Return what a workload counts for in the usage of its LocalQueue once it has quota; nothing where that does
+        not count."""
         if not self.by_usage(spec):
             return {}
         return self.history.penalty(in_units(summed(pod_set.requests for pod_set in info.pod_sets)))

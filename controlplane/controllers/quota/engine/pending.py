@@ -27,9 +27,9 @@ _SPARE = 4
 
 
 class _Alike:
-    """Workloads of one LocalQueue and one shape. They fit or do not fit together, so they are set aside and woken together, whatever
-    their number: their places stay in the heap meanwhile. `placed`: the places that are in it, by key; `delayed`: who waits, or has
-    waited, for a moment."""
+    """Workloads of one LocalQueue and one shape. They fit or do not fit together, so they are set aside and woken
+    together, whatever their number: their places stay in the heap meanwhile. `placed`: the places that are in it, by
+    key; `delayed`: who waits, or has waited, for a moment."""
 
     __slots__ = ("active", "delayed", "heap", "inadmissible", "placed")
 
@@ -98,8 +98,9 @@ class _Alike:
 
 
 class _OfLocalQueue:
-    """Those of one LocalQueue, by shape. `_firsts`: for each shape of which some may be tried a place that is not behind the first of
-    them, which `_noted` has too; one that is not that place any more is put right once it is looked at."""
+    """Those of one LocalQueue, by shape. `_firsts`: for each shape of which some may be tried a place that is not
+    behind the first of them, which `_noted` has too; one that is not that place any more is put right once it is looked
+    at."""
 
     __slots__ = ("_count", "_firsts", "_noted", "shapes")
 
@@ -141,9 +142,11 @@ class _OfLocalQueue:
 
 
 class PendingQueue:
-    """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads last.
+    """Workloads that wait in a ClusterQueue. `wakes` is the number of the change that woke its inadmissible workloads
+    last.
 
-    `first`: who waits for its victims; with BestEffortFIFO it is tried before the others. `no_fit`: why those of a shape do not fit."""
+    `first`: who waits for its victims; with BestEffortFIFO it is tried before the others. `no_fit`: why those of a
+    shape do not fit."""
 
     def __init__(self, name: str, strategy: str = BEST_EFFORT_FIFO) -> None:
         self.name = name
@@ -225,7 +228,8 @@ class PendingQueue:
         self._activate(info)
 
     def drop(self, key: str) -> None:
-        """Forget a workload, and with the last one of its shape that they do not fit: the next one is tried, and told why."""
+        """Forget a workload, and with the last one of its shape that they do not fit: the next one is tried, and told
+        why."""
         info = self.find(key)
         self._forget(key)
         if info is not None and not any(info.shape in local.shapes for local in self._local.values()):
@@ -234,7 +238,8 @@ class PendingQueue:
             self.first = ""
 
     def requeue(self, info: Info, reason: str, now: float, wakes: int, told: str = "") -> None:
-        """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its condition."""
+        """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its
+        condition."""
         if reason == reasons.PENDING_PREEMPTION:
             self.first = info.key
         strict = self.strategy == STRICT_FIFO
@@ -313,8 +318,8 @@ class PendingQueue:
 
 
 def order_of(workload: Workload) -> Order:
-    """Return a key that sorts a queue: higher priorities, then who ran for longer on a cluster that was lost, then who has
-    waited longer."""
+    """Return a key that sorts a queue: higher priorities, then who ran for longer on a cluster that was lost, then who
+    has waited longer."""
     return -workload.priority, -workload.lost_after, workload.queued_at, workload.uid
 
 

@@ -1,7 +1,7 @@
 """Preemption: a small set of workloads whose quota, once free, lets another one in.
 
-In: the workload, what it needs and where. Out: targets, or none. PreemptionCandidates are removed in order until the workload
-fits; then, in the reverse order, those are put back that it fits beside (kubernetes-sigs/kueue
+In: the workload, what it needs and where. Out: targets, or none. PreemptionCandidates are removed in order until the
+workload fits; then, in the reverse order, those are put back that it fits beside (kubernetes-sigs/kueue
 pkg/scheduler/preemption/preemption.go)."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PreemptionTarget:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What room is made for: a workload, its requests by flavor, and the resources that are not free. `placeable`: says whether
-    its pods can be placed as things are, None where they need not be."""
+    """What room is made for: a workload, its requests by flavor, and the resources that are not free. `placeable`: says
+    whether its pods can be placed as things are, None where they need not be."""
 
     info: Info
     queue: QueueNode
@@ -67,8 +67,8 @@ class Need:
 class Preemptor:
     """Finds targets. It writes usages while it tries, notes them in the journal, and takes them back.
 
-    `used`: what LocalQueues used, where that counts. `gone`: workloads that count as gone; their usage is not in the tree.
-    `topology`: the nodes that workloads are placed on.
+    `used`: what LocalQueues used, where that counts. `gone`: workloads that count as gone; their usage is not in the
+    tree. `topology`: the nodes that workloads are placed on.
     """
 
     def __init__(
@@ -173,11 +173,13 @@ class Preemptor:
         return []
 
     def _of_its_own(self, need: Need, others: PreemptionCandidates, own: list[Info]) -> list[PreemptionTarget] | None:
-        """Return the targets of a workload whose ClusterQueue would borrow, which it may not; None if it is not as clear.
+        """Return the targets of a workload whose ClusterQueue would borrow, which it may not; None if it is not as
+        clear.
 
-        All others are before its own, and not one of them keeps it from borrowing: all would be removed, and nearly all be
-        put back in the end. Which of its own stay is said by its quota alone, as long as it fits with all others gone; so it
-        does if it fits with some gone, and then no more than these need be tried: the last ones are put back first.
+        All others are before its own, and not one of them keeps it from borrowing: all would be removed, and nearly all
+        be put back in the end. Which of its own stay is said by its quota alone, as long as it fits with all others
+        gone; so it does if it fits with some gone, and then no more than these need be tried: the last ones are put
+        back first.
         """
         if need.placeable is not None or any(info.workload.evicted for info in own):
             return None  # places are not said by quota; who is being evicted comes before others

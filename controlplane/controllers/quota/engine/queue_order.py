@@ -1,4 +1,5 @@
-"""The order of all workloads that wait in a ClusterQueue, inadmissible ones among them: that in which its heads are taken.
+"""The order of all workloads that wait in a ClusterQueue, inadmissible ones among them: that in which its heads are
+taken.
 
 In: the state and a queue. Out: a sort key, which reads nothing of the state any more: it may be used while that changes
 (kubernetes-sigs/kueue pkg/cache/queue/cluster_queue.go, Snapshot)."""

@@ -55,7 +55,8 @@ def readiness(snapshot: QuotaSnapshot, queue: QueueNode) -> tuple[bool, str, str
 
 
 def cluster_queue_usage(queue: QueueNode, usage: Usage, in_bytes: frozenset[str] = NO_BYTES) -> list[Json]:
-    """Return amounts as `flavorsReservation` and `flavorsUsage` of a ClusterQueue have them: with what of each is borrowed."""
+    """Return amounts as `flavorsReservation` and `flavorsUsage` of a ClusterQueue have them: with what of each is
+    borrowed."""
     found = []
     for group in queue.spec.groups:
         for flavor in group.flavors:

@@ -36,8 +36,8 @@ class ResourceRules:
         return bool(self.excluded or self.transformations)
 
     def counted(self, requests: Requests) -> Requests:
-        """Return what counts of the requests of one pod. A negative sum of outputs is none: it takes nothing from what the
-        pod asks for itself.
+        """Return what counts of the requests of one pod. A negative sum of outputs is none: it takes nothing from what
+        the pod asks for itself.
         """
         kept = {name: amount for name, amount in requests.items() if not name.startswith(self.excluded)}
         if not any(name in self.transformations for name in kept):

@@ -1,7 +1,9 @@
-"""Who has quota and is considered once more: for a topology assignment that was delayed, or in the place of nodes that failed.
+"""Who has quota and is considered once more: for a topology assignment that was delayed, or in the place of nodes that
+failed.
 
-In: workloads that need that, and tries that failed. Out: when each is tried next. The first try comes a second after a workload needs it,
-each further one after twice as long, up to half a minute (kubernetes-sigs/kueue pkg/cache/queue/second_pass_queue.go)."""
+In: workloads that need that, and tries that failed. Out: when each is tried next. The first try comes a second after a
+workload needs it, each further one after twice as long, up to half a minute (kubernetes-sigs/kueue
+pkg/cache/queue/second_pass_queue.go)."""
 
 from __future__ import annotations
 

@@ -16,15 +16,16 @@ from controlplane.controllers.quota.topology.model import DEFAULT_RULES, Placeme
 class EngineSettings:
     """`fair_sharing` with its `preemption_strategies`; `admission_fair_sharing`, None if past usage does not count.
 
-    `block_admission`: nobody is admitted while pods of another Workload with quota are not ready. `requeuing_timestamp`:
-    whether who was evicted since its pods were not ready queues from its `Eviction` or from its `Creation` on.
-    `readmission_order`: whether, of those of a priority, who was evicted since its cluster was lost comes before others, the
-    `LongestRun` first, or queues by its `Timestamp` as others do, which is Kueue's order.
-    `prioritize_preemptors`: who waits for those that it preempted is considered before others, and what they leave is kept
-    for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts. `devices`: as what devices
-    count. `priority_boost`: the annotation counts that is added to the priority of a Workload. `preemption_gates`: who has one that
-    is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption. `explicit_status`: who waits is told so before it was
-    tried, which the engine itself leaves to others. `placement`: how pods are placed in topologies."""
+    `block_admission`: nobody is admitted while pods of another Workload with quota are not ready.
+    `requeuing_timestamp`: whether who was evicted since its pods were not ready queues from its `Eviction` or from its
+    `Creation` on. `readmission_order`: whether, of those of a priority, who was evicted since its cluster was lost
+    comes before others, the `LongestRun` first, or queues by its `Timestamp` as others do, which is Kueue's order.
+    `prioritize_preemptors`: who waits for those that it preempted is considered before others, and what they leave is
+    kept for it: Kueue's gate PrioritizePreemptorWorkloads. `resources`: what of the requests of pods counts. `devices`:
+    as what devices count. `priority_boost`: the annotation counts that is added to the priority of a Workload.
+    `preemption_gates`: who has one that is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption.
+    `explicit_status`: who waits is told so before it was tried, which the engine itself leaves to others. `placement`:
+    how pods are placed in topologies."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES

@@ -1,10 +1,10 @@
 """Workload slices: a job that grows while it runs gets a larger workload, which takes the place of the one that it has.
 
-In: workloads that have quota, and what a new slice is to get. Out: which slice it replaces, what it needs beyond that, and for
-how much an old slice counts. Together both count for as much as the larger one, resource by resource, from the decision on
-until the old one has ended. Kueue has the old slice among the targets of the new one, and counts it as gone for all that it
-considers later in the cycle, so that what it has may be given away twice; here it is there until it has ended
-(kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/scheduler/scheduler.go)."""
+In: workloads that have quota, and what a new slice is to get. Out: which slice it replaces, what it needs beyond that,
+and for how much an old slice counts. Together both count for as much as the larger one, resource by resource, from the
+decision on until the old one has ended. Kueue has the old slice among the targets of the new one, and counts it as gone
+for all that it considers later in the cycle, so that what it has may be given away twice; here it is there until it has
+ended (kubernetes-sigs/kueue pkg/workloadslicing/workloadslicing.go, pkg/scheduler/scheduler.go)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Replacements:
         return self._of.get(key, {}).keys()
 
     def counted(self, info: Info, workloads: Mapping[str, Info]) -> Info:
-        """Return a workload that has quota with what covers it: slices that took its place, in the same ClusterQueue. One that
-        got quota after them is no old slice about to end: it counts for all that it has."""
+        """Return a workload that has quota with what covers it: slices that took its place, in the same ClusterQueue.
+        One that got quota after them is no old slice about to end: it counts for all that it has."""
         covered: Usage = {}
         since = info.workload.reserved_at or 0.0
         for key in self.of(info.key):
@@ -55,8 +55,9 @@ class Replacements:
 
 
 def replaced_slice(info: Info, workloads: Mapping[str, Info], gone: Collection[str]) -> Info | None:
-    """Return the slice whose place a workload is to take. `workloads`: those that have quota in its ClusterQueue; `gone`: those
-    that count as gone. None if that has no quota there, or another slice has taken its place: all of it is needed then."""
+    """Return the slice whose place a workload is to take. `workloads`: those that have quota in its ClusterQueue;
+    `gone`: those that count as gone. None if that has no quota there, or another slice has taken its place: all of it
+    is needed then."""
     key = info.workload.replaces
     found = workloads.get(key) if key and key not in gone else None
     return found if found is not None and not found.covered else None
@@ -80,7 +81,8 @@ def more_pods(old: Info | None, total: PodSetRequests, count: int) -> Requests:
 
 
 def other_flavor(old: Info | None, pod_set: str, resource: str, flavor: str) -> str | None:
-    """Return which flavor the old slice has of a resource, "" for none, if it is another one: a slice keeps its flavors."""
+    """Return which flavor the old slice has of a resource, "" for none, if it is another one: a slice keeps its
+    flavors."""
     if old is None:
         return None
     found = before(old, pod_set)

@@ -1,8 +1,8 @@
 """The fleet as quota sees it: flavors, ClusterQueues in their Cohort trees, and the workloads that have quota reserved.
 
-In: objects as they come, change and go. Out: the nodes that decisions are made on. Each change touches only the path from
-what changed to the root of its tree. A cycle's simulations write usages too; they note them in a journal and take them
-back."""
+In: objects as they come, change and go. Out: the nodes that decisions are made on. Each change touches only the path
+from what changed to the root of its tree. A cycle's simulations write usages too; they note them in a journal and take
+them back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MULTIKUEUE, PROVISIONING_REQUEST = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/
 
 
 class QueueNode(QuotaNode):
-    """A ClusterQueue in its tree, with the workloads that have quota in it. `generation` rises when there may be more of
-    it.
+    """A ClusterQueue in its tree, with the workloads that have quota in it. `generation` rises when there may be more
+    of it.
     """
 
     __slots__ = ("generation", "spec", "workloads")
@@ -120,8 +120,8 @@ class QuotaSnapshot:
                     yield name, flavor.topology
 
     def lacks_topology(self, spec: ClusterQueue) -> bool:
-        """Return whether a flavor of a ClusterQueue names a Topology that is not there: it admits nothing then, even one that is
-        active since it leaves topology to the workers of MultiKueue."""
+        """Return whether a flavor of a ClusterQueue names a Topology that is not there: it admits nothing then, even
+        one that is active since it leaves topology to the workers of MultiKueue."""
         return any(name not in self.topology.flavors for name, _ in self._topologies_of(spec))
 
     def topology_only(self, spec: ClusterQueue) -> bool:

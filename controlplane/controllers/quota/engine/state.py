@@ -1,9 +1,9 @@
 """All that the engine knows: the snapshot, the queues, the past usage of LocalQueues, and the number of cycles.
 
 In: objects as they come, change and go, and decisions once they are recorded. Out: the heads of the queues. What may
-make room wakes the inadmissible workloads of its Cohort tree, and of no other; each such change has a number. Where quota
-was released, they are woken when somebody asks or a queue is touched next. The state that is seen then depends on the
-changes alone, and not on how often somebody asked: who folds them later comes to the same."""
+make room wakes the inadmissible workloads of its Cohort tree, and of no other; each such change has a number. Where
+quota was released, they are woken when somebody asks or a queue is touched next. The state that is seen then depends on
+the changes alone, and not on how often somebody asked: who folds them later comes to the same."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class State(NodeChanges, PastUsage):
 
     @property
     def blocked(self) -> bool:
-        """Whether nobody is to be admitted now, since pods of a Workload with quota are not ready. `waits_for_pods` is who
-        was to be admitted last when that was so: it is considered before all others afterwards, once."""
+        """Whether nobody is to be admitted now, since pods of a Workload with quota are not ready. `waits_for_pods` is
+        who was to be admitted last when that was so: it is considered before all others afterwards, once."""
         if not self.settings.block_admission:
             return False
         return any(not info.workload.pods_ready for info in self.snapshot.workloads.values())
@@ -272,7 +272,8 @@ class State(NodeChanges, PastUsage):
                 self.evicting(victim.workload)
 
     def _wait_for_pods(self, decision: Decision, info: Info) -> bool:
-        """Note whether a workload waits for the pods of others, and return it: such a one stays the head of its queue."""
+        """Note whether a workload waits for the pods of others, and return it: such a one stays the head of its
+        queue."""
         waits = isinstance(decision, Inadmissible) and decision.reason == WAITING_FOR_PODS_READY
         if waits:
             self.waits_for_pods = info.key
@@ -345,8 +346,8 @@ class State(NodeChanges, PastUsage):
             self.history.stay(workload.key, workload.local_queue)
 
     def _released(self, info: Info, now: float) -> None:
-        """Note that quota is free again. Whom that may help is woken later: a thousand workloads that leave at once wake
-        their tree once.
+        """Note that quota is free again. Whom that may help is woken later: a thousand workloads that leave at once
+        wake their tree once.
         """
         self._changes += 1
         queue = self.snapshot.queues.get(info.cluster_queue)

@@ -1,9 +1,9 @@
 """In which order the workloads of a cycle are considered.
 
-In: entries with their assignments. Out: the entries, one after the other. Without fair sharing, those that need to borrow
-least come first; with it, the next one is found by a tournament in each Cohort, in which the child wins that would have
-the lowest share with its workload admitted (kubernetes-sigs/kueue pkg/scheduler/fair_sharing_iterator.go). What was
-admitted before changes shares only on its path to the root, so only that is played again."""
+In: entries with their assignments. Out: the entries, one after the other. Without fair sharing, those that need to
+borrow least come first; with it, the next one is found by a tournament in each Cohort, in which the child wins that
+would have the lowest share with its workload admitted (kubernetes-sigs/kueue pkg/scheduler/fair_sharing_iterator.go).
+What was admitted before changes shares only on its path to the root, so only that is played again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Key = tuple[bool, bool, Rank, int, float, float, str]
 
 
 def by_borrowing(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield entries: who waits for its victims, if that counts, then those that need no other's quota, then higher priorities,
-    then who ran for longer on a cluster that was lost, then who has waited longer."""
+    """Yield entries: who waits for its victims, if that counts, then those that need no other's quota, then higher
+    priorities, then who ran for longer on a cluster that was lost, then who has waited longer."""
     yield from sorted(entries, key=_classical)
 
 

@@ -22,7 +22,8 @@ NO_SHARE: Share = (None, None)
 
 
 class Journaled(Protocol):
-    """What holds usages that a simulation writes: a node of a Cohort tree, or the fleet of nodes that pods are placed on."""
+    """What holds usages that a simulation writes: a node of a Cohort tree, or the fleet of nodes that pods are placed
+    on."""
 
     def _write(self, place: Any, amount: Any) -> None: ...
 

@@ -1,9 +1,10 @@
 """Admission fair sharing: what each LocalQueue used in the past, of which less counts the longer ago it was.
 
-In: samples of what a LocalQueue used, and which workloads enter. Out: its usage as a number that orders LocalQueues, and
-what the next sample is. An admitted workload counts from its reservation on, by a penalty that is settled when its usage is
-sampled (kubernetes-sigs/kueue pkg/util/admissionfairsharing, pkg/cache/queue/afs). Nothing here moves by itself: whoever
-has the same samples and entries has the same usage, whenever it is asked for and with whatever half-life."""
+In: samples of what a LocalQueue used, and which workloads enter. Out: its usage as a number that orders LocalQueues,
+and what the next sample is. An admitted workload counts from its reservation on, by a penalty that is settled when its
+usage is sampled (kubernetes-sigs/kueue pkg/util/admissionfairsharing, pkg/cache/queue/afs). Nothing here moves by
+itself: whoever has the same samples and entries has the same usage, whenever it is asked for and with whatever
+half-life."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ _FADED = -math.log2(0.99)  # half-lives until a hundredth of the past usage has 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFairSharing:
-    """How fast past usage fades, how often it is sampled (both in seconds), and what each resource weighs; 1 if it is not
-    named. With a half-life of 0 no past usage counts.
+    """How fast past usage fades, how often it is sampled (both in seconds), and what each resource weighs; 1 if it is
+    not named. With a half-life of 0 no past usage counts.
 
-    `dominant`: what counts is not the sum of all resources, but the one of which somebody used the largest share of what the
-    fleet has. `by_namespace`: the LocalQueues of a namespace are one tenant. `workers`: what LocalQueues of the same name use on
-    workers beside what this service dispatched counts as well.
+    `dominant`: what counts is not the sum of all resources, but the one of which somebody used the largest share of
+    what the fleet has. `by_namespace`: the LocalQueues of a namespace are one tenant. `workers`: what LocalQueues of
+    the same name use on workers beside what this service dispatched counts as well.
     """
 
     half_life: float
@@ -43,8 +44,8 @@ class AdmissionFairSharing:
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of a LocalQueue. `pending` is the sum of its penalties, and exact: who enters and leaves leaves nothing.
-    `idle`: it used nothing when it was sampled."""
+    """What is known of a LocalQueue. `pending` is the sum of its penalties, and exact: who enters and leaves leaves
+    nothing. `idle`: it used nothing when it was sampled."""
 
     consumed: Amounts = field(default_factory=dict)
     penalties: dict[str, Amounts] = field(default_factory=dict)
@@ -77,8 +78,8 @@ def from_quantities(spelled: Mapping[str, str | int | float]) -> dict[str, Decim
 
 
 class UsageHistory:
-    """The past usage of LocalQueues, by namespace and name. `config` is None if nobody asks for it: what was recorded is
-    kept all the same."""
+    """The past usage of LocalQueues, by namespace and name. `config` is None if nobody asks for it: what was recorded
+    is kept all the same."""
 
     def __init__(self, config: AdmissionFairSharing | None) -> None:
         self.config = config
@@ -91,8 +92,8 @@ class UsageHistory:
     def record(
         self, queue: str, consumed: Amounts, now: float, settled: Collection[str] = (), *, idle: bool = False
     ) -> None:
-        """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are; `idle`: it
-        used nothing then. Noted twice, it is as if it was noted once."""
+        """Note a sample: what a LocalQueue used in the past, in which the penalties of the settled workloads are;
+        `idle`: it used nothing then. Noted twice, it is as if it was noted once."""
         entry = self._entry(queue)
         entry.idle = idle
         entry.consumed = {name: amount for name, amount in consumed.items() if amount}
@@ -172,8 +173,8 @@ class UsageHistory:
             return {}
         consumed, elapsed = entry.consumed, max(0.0, now - entry.updated)
         if entry.idle or not consumed:
-            # An idle LocalQueue is sampled less often, or not at all. It is taken as if it had been: what begins now is not
-            # counted for all that time.
+            # An idle LocalQueue is sampled less often, or not at all. It is taken as if it had been: what begins now is
+            # not counted for all that time.
             since = math.fmod(elapsed, config.sampling_interval)
             consumed, elapsed = decayed(consumed, {}, elapsed - since, config.half_life), since
         found = decayed(consumed, used, elapsed, config.half_life)
@@ -183,7 +184,8 @@ class UsageHistory:
 
     def due(self, queue: str, used: Amounts) -> float | None:
         """Return when the next sample is to be taken, in seconds since 1970; None while it would say what the last one
-        said: nothing was used, and nothing is. What an idle LocalQueue used is told again when it has faded by a hundredth."""
+        said: nothing was used, and nothing is. What an idle LocalQueue used is told again when it has faded by a
+        hundredth."""
         entry, config = self._entries.get(queue), self.config
         if entry is None or config is None:
             return None
@@ -201,8 +203,8 @@ class UsageHistory:
         return sorted(self._namespaces.get(_namespace(queue), set()) | {queue})
 
     def usage(self, queue: str, weight: float, fleet: Amounts | None = None) -> float:
-        """Return what the tenant of a LocalQueue used, weighted; infinite for a weight of zero. With `fleet`, what there is in all,
-        it is the largest of its `shares`."""
+        """Return what the tenant of a LocalQueue used, weighted; infinite for a weight of zero. With `fleet`, what
+        there is in all, it is the largest of its `shares`."""
         if weight <= 0:
             return math.inf
         if fleet is not None:
@@ -211,7 +213,8 @@ class UsageHistory:
         return sum((weights.get(name, 1.0) * float(total[name]) for name in sorted(total)), 0.0) / weight
 
     def shares(self, queue: str, fleet: Amounts) -> list[tuple[str, float]]:
-        """Return the tenant's share of each resource that there is, times what the resource weighs, the largest first."""
+        """Return the tenant's share of each resource that there is, times what the resource weighs, the largest
+        first."""
         weights = self._weights()
         found = [
             (name, weights.get(name, 1.0) * float(amount / fleet[name]))

@@ -1,9 +1,10 @@
 """Chooses domains over which the pods of a pod set with a preferred level are spread evenly, as few of them as can be.
 
-In: what fits in each domain, and how many slices and leaders are to be placed. Out: the domains, each with what it gets in its
-counts, and the level that they are of; or None where the pods have no balanced placement, and the ordinary one follows. Below one
-domain of the level above the preferred one, the threshold is the most slices that each domain can be given at least
-(kubernetes-sigs/kueue pkg/cache/scheduler/tas_balanced_placement.go, the gate `TASBalancedPlacement`)."""
+In: what fits in each domain, and how many slices and leaders are to be placed. Out: the domains, each with what it gets
+in its counts, and the level that they are of; or None where the pods have no balanced placement, and the ordinary one
+follows. Below one domain of the level above the preferred one, the threshold is the most slices that each domain can be
+given at least (kubernetes-sigs/kueue pkg/cache/scheduler/tas_balanced_placement.go, the gate
+`TASBalancedPlacement`)."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class _Candidates(NamedTuple):
 
 
 class _Greedy(NamedTuple):
-    """How many domains are used if those with the most room come first, and the last of those with and without a leader."""
+    """How many domains are used if those with the most room come first, and the last of those with and without a
+    leader."""
 
     used: int
     led: Domain | None
@@ -96,8 +98,9 @@ def _candidates(
     wanted: PlacementSize,
     least: int,
 ) -> _Candidates | None:
-    """Return what is left of domains by their threshold, None if too little is, or if the threshold is below the `least`. It is left
-    out of `pruned`, which is as `counts` before: a copy of all counts for each rack of a large fleet would take seconds."""
+    """Return what is left of domains by their threshold, None if too little is, or if the threshold is below the
+    `least`. It is left out of `pruned`, which is as `counts` before: a copy of all counts for each rack of a large
+    fleet would take seconds."""
     lower = _children(siblings) if levels.requested < levels.of_slices else siblings
     greedy = _greedy(counts, lower, wanted)
     if greedy is None:
@@ -149,7 +152,8 @@ def _greedy(counts: DomainCounts, domains: Sequence[Domain], wanted: PlacementSi
 def _prune(
     domains: Sequence[Domain], counts: DomainCounts, levels: Levels, threshold: int, *, with_leader: bool
 ) -> None:
-    """Leave out of the counts what has room for fewer slices than the threshold: first below the domains, then of them."""
+    """Leave out of the counts what has room for fewer slices than the threshold: first below the domains, then of
+    them."""
     plain = replace(levels, inner={})
     for child in _children(domains):
         _prune_one(child, counts, threshold, with_leader=with_leader)
@@ -203,10 +207,12 @@ def _count(domain: Domain, counts: DomainCounts, levels: Levels, *, with_leader:
 def _smallest_set(
     counts: DomainCounts, domains: Sequence[Domain], levels: Levels, wanted: PlacementSize, *, by_entropy: bool
 ) -> list[Domain] | None:
-    """Return the domains that have room for all with the least to spare, no more of them than are needed; None if there are none.
+    """Return the domains that have room for all with the least to spare, no more of them than are needed; None if there
+    are none.
 
-    The answer is that of all sets that `used` domains can make in their order, of equal ones the first. What cannot end well any more,
-    and what a domain with the same room has led to before, is not looked at: a fleet may have thousands of equal nodes."""
+    The answer is that of all sets that `used` domains can make in their order, of equal ones the first. What cannot end
+    well any more, and what a domain with the same room has led to before, is not looked at: a fleet may have thousands
+    of equal nodes."""
     greedy = _greedy(counts, domains, wanted)
     if greedy is None:
         return None
@@ -251,8 +257,9 @@ def _most(rooms: Sequence[int], used: int) -> list[int]:
 
 
 class _BalancedSearch:
-    """Which domains lead where. `_reached[n]`: by how many leaders and pods are left to be placed, which `n` domains lead there; the
-    first ones that do stay. `_grown[n]` counts what was added there; `_tried` has, by the room of a domain, what that was before."""
+    """Which domains lead where. `_reached[n]`: by how many leaders and pods are left to be placed, which `n` domains
+    lead there; the first ones that do stay. `_grown[n]` counts what was added there; `_tried` has, by the room of a
+    domain, what that was before."""
 
     def __init__(self, used: int, leaders: int, pods: int) -> None:
         self._used = used
@@ -277,7 +284,8 @@ class _BalancedSearch:
         return found[::-1] or None
 
     def take(self, domain: Domain, room: _Room, most: Sequence[int], later: Sequence[int]) -> None:
-        """Note where one domain more leads to; `most`: what fits in so many domains from this one on, `later`: after this one."""
+        """Note where one domain more leads to; `most`: what fits in so many domains from this one on, `later`: after
+        this one."""
         used, grown = self._used, self._grown
         tried = self._tried.setdefault(room, [0] * (used + 1))
         least = max(1, used - len(later) + 1)
@@ -321,7 +329,8 @@ def _entropy(numbers: Sequence[int]) -> float:
 def _shared_out(
     best: _Candidates, domains: Sequence[Domain], levels: Levels, wanted: PlacementSize
 ) -> list[Domain] | None:
-    """Return the domains that are used, each with the threshold and what is left over of its counts; None if it does not work out."""
+    """Return the domains that are used, each with the threshold and what is left over of its counts; None if it does
+    not work out."""
     counts, threshold, size = best.counts, best.threshold, levels.slice_size
     chosen = _smallest_set(counts, domains, levels, wanted, by_entropy=False)
     if chosen is None or wanted.slices < len(chosen) * threshold:

@@ -1,8 +1,8 @@
 """How many pods fit in each domain of a topology: counted at the leaves, and summed up level by level.
 
-In: a flavor's topology, and what one pod asks for. Out: for each domain pods and slices, both also with a leader among them.
-It is the first phase of the placement algorithm (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go,
-fillInCounts)."""
+In: a flavor's topology, and what one pod asks for. Out: for each domain pods and slices, both also with a leader among
+them. It is the first phase of the placement algorithm (kubernetes-sigs/kueue
+pkg/cache/scheduler/tas_flavor_snapshot.go, fillInCounts)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Assumed = dict[Values, Requests]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What else counts for a placement: what was placed before in the same pass; whether all workloads count as gone; within
-    which domain it has to be, if not anywhere."""
+    """What else counts for a placement: what was placed before in the same pass; whether all workloads count as gone;
+    within which domain it has to be, if not anywhere."""
 
     assumed: Assumed
     empty: bool = False
@@ -33,8 +33,9 @@ class Situation:
 
 
 class DomainCounts:
-    """Numbers by the domains' `index`. `with_leader`: how many others fit where a leader is placed too; `leaders`: whether one
-    fits; `preference`: the weight of the preferred affinity of all their nodes, zero where it does not count."""
+    """Numbers by the domains' `index`. `with_leader`: how many others fit where a leader is placed too; `leaders`:
+    whether one fits; `preference`: the weight of the preferred affinity of all their nodes, zero where it does not
+    count."""
 
     def __init__(self, tree: TopologyTree) -> None:
         size = len(tree.domains)

@@ -1,9 +1,9 @@
 """Distributes pods over domains that have room for them: which domains, and how many pods each gets.
 
-In: what fits in each domain, and how many pods or slices. Out: the domains that are used, with their counts cut down to what
-they get. Where pods are unconstrained, the domains with the least room come first; otherwise those with the most, and the last
-one is the smallest that does. What preferred affinity names comes before all of that (kubernetes-sigs/kueue
-pkg/cache/scheduler/tas_flavor_snapshot.go, keps/2724-topology-aware-scheduling)."""
+In: what fits in each domain, and how many pods or slices. Out: the domains that are used, with their counts cut down to
+what they get. Where pods are unconstrained, the domains with the least room come first; otherwise those with the most,
+and the last one is the smallest that does. What preferred affinity names comes before all of that
+(kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go, keps/2724-topology-aware-scheduling)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Distribution:
         return sorted(domains, key=order)
 
     def best_fit(self, domains: Sequence[Domain], needed: int, leaders: int, *, slices: bool = True) -> Domain:
-        """Return the domain with the least room that is enough, of those that are preferred like the first one; that if none is."""
+        """Return the domain with the least room that is enough, of those that are preferred like the first one; that if
+        none is."""
         fits, preferred = self._room(slices=slices, led=leaders > 0), self.counts.preference
         best, least = domains[0], MOST
         for domain in domains:
@@ -59,7 +60,8 @@ class Distribution:
         return of.pods_with_leader if led else of.pods
 
     def leader_first(self, domains: list[Domain], count: int, leaders: int, size: int, *, slices: bool) -> list[Domain]:
-        """Return domains with that one first that can take the leader and leave enough room for all others in all of them."""
+        """Return domains with that one first that can take the leader and leave enough room for all others in all of
+        them."""
         if not leaders or len(domains) < 2:
             return domains
         needed = count // size if slices else count
@@ -72,7 +74,8 @@ class Distribution:
         return domains
 
     def cut_down(self, domains: list[Domain], count: int, leaders: int, size: int, *, slices: bool) -> list[Domain]:
-        """Return the domains that are used for so many pods, with what they get in their counts; none if they have no room."""
+        """Return the domains that are used for so many pods, with what they get in their counts; none if they have no
+        room."""
         domains = self.leader_first(domains, count, leaders, size, slices=slices)
         left, left_leaders = (count // size if slices else count), leaders
         unit = size if slices else 1
@@ -101,7 +104,8 @@ class Distribution:
     def _take_led(
         self, domain: Domain, rest: Sequence[Domain], left: int, left_leaders: int, unit: int, *, slices: bool
     ) -> tuple[Domain, bool, int, int]:
-        """Use a domain while a leader is to be placed; return which one it was, whether that was all, and what is left."""
+        """Use a domain while a leader is to be placed; return which one it was, whether that was all, and what is
+        left."""
         room, led, leaders = (
             self._room(slices=slices, led=False),
             self._room(slices=slices, led=True),

@@ -1,8 +1,8 @@
 """Encodes a topology assignment in v1beta2's form: slices of domains that share prefixes, suffixes and counts.
 
-In: an assignment. Out: its JSON as Kueue writes it. Domains of nodes whose names share a prefix up to a `-` make a slice of
-their own where the whole becomes shorter so (kubernetes-sigs/kueue pkg/util/tas/tas_assignment.go, with the gate
-TASAssignmentsEncodingByHostnamePrefix, which is on by default)."""
+In: an assignment. Out: its JSON as Kueue writes it. Domains of nodes whose names share a prefix up to a `-` make a
+slice of their own where the whole becomes shorter so (kubernetes-sigs/kueue pkg/util/tas/tas_assignment.go, with the
+gate TASAssignmentsEncodingByHostnamePrefix, which is on by default)."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _in_common(values: list[str]) -> str:
 
 
 def _by_prefix(assignment: TopologyAssignment) -> list[Sequence[DomainPods]]:
-    """Return the domains in runs of equal keys: prefixes of their nodes' names that occur more than once, the longest ones
-    with which there are not too many runs."""
+    """Return the domains in runs of equal keys: prefixes of their nodes' names that occur more than once, the longest
+    ones with which there are not too many runs."""
     domains = assignment.domains
     if len(domains) <= 1 or assignment.levels[-1:] != (HOSTNAME,):
         return [domains] if domains else []

@@ -1,9 +1,10 @@
 """The fleet as topology sees it: Topologies, Nodes, the pods on them, and the workloads that are placed there.
 
-In: objects as they come, change and go, and workloads that take or give back places. Out: for each flavor with a topology its
-tree, and what is left of each leaf. A change touches what it changes: a node the trees of the flavors that select it, a workload
-the leaves that its pods are on. Flavors whose narrowest level is the hostname share what is used, since a node is the same node
-in each (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor.go, tas_nodes_cache.go, tas_non_tas_pod_cache.go)."""
+In: objects as they come, change and go, and workloads that take or give back places. Out: for each flavor with a
+topology its tree, and what is left of each leaf. A change touches what it changes: a node the trees of the flavors that
+select it, a workload the leaves that its pods are on. Flavors whose narrowest level is the hostname share what is used,
+since a node is the same node in each (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor.go, tas_nodes_cache.go,
+tas_non_tas_pod_cache.go)."""
 
 from __future__ import annotations
 
@@ -109,8 +110,8 @@ class TopologyFlavor:
 
 
 class TopologyFleet:
-    """See the module. `usage`: what workloads use, as decisions see it while they try; `used_by_pods`: what pods use of nodes that
-    no workload's topology assignment has placed there; `rules`: how places are chosen."""
+    """See the module. `usage`: what workloads use, as decisions see it while they try; `used_by_pods`: what pods use of
+    nodes that no workload's topology assignment has placed there; `rules`: how places are chosen."""
 
     def __init__(self, rules: PlacementRules = DEFAULT_RULES) -> None:
         self.rules = rules
@@ -272,8 +273,8 @@ class TopologyFleet:
     def has_room(self, several: Iterable[Placed]) -> bool:
         """Return whether pods still fit where they are placed, all of them together.
 
-        Kueue asks for each pod set by itself, so that two of a workload may have one place, and not how many pods a node takes
-        (`Fits` in kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go)."""
+        Kueue asks for each pod set by itself, so that two of a workload may have one place, and not how many pods a
+        node takes (`Fits` in kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go)."""
         taken: dict[_Place, Requests] = {}
         for placed in several:
             flavor = self.flavors.get(placed.flavor)

@@ -1,8 +1,9 @@
 """Which leaves of a topology a pod set's pods may be on, and why not the others.
 
-In: the leaves, and a pod set's constraints. Out: those that match, and how many nodes were left out for which reason. Only
-where leaves are nodes are they asked: taints that no toleration covers, labels, required node affinity
-(kubernetes-sigs/kueue pkg/cache/scheduler/scheduling_simulator_default.go). Answers are kept for as long as the nodes stay."""
+In: the leaves, and a pod set's constraints. Out: those that match, and how many nodes were left out for which reason.
+Only where leaves are nodes are they asked: taints that no toleration covers, labels, required node affinity
+(kubernetes-sigs/kueue pkg/cache/scheduler/scheduling_simulator_default.go). Answers are kept for as long as the nodes
+stay."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Exclusions:
 
 
 Matched = tuple[Sequence[Domain], Exclusions, Mapping[int, int]]
-"""The leaves that match, what was left out, and the weights that nodes have by preferred affinity, by the leaves' `index`."""
+"""The leaves that match, what was left out, and the weights that nodes have by preferred affinity, by the leaves'
+`index`."""
 
 
 class Conflict(ValueError):  # noqa: N818 - it says what is wrong with the user's objects
@@ -42,14 +44,16 @@ class Conflict(ValueError):  # noqa: N818 - it says what is wrong with the user'
 
 
 class Matching:
-    """The answers for one tree. `tolerations`: those of the flavor, which its pods get; `weighs`: preferred affinity counts."""
+    """The answers for one tree. `tolerations`: those of the flavor, which its pods get; `weighs`: preferred affinity
+    counts."""
 
     def __init__(self, tolerations: tuple[Toleration, ...], *, weighs: bool = False) -> None:
         self.tolerations, self.weighs = tolerations, weighs
         self._known: dict[tuple[NodeConstraints, tuple[PodSetUpdate, ...]], Matched] = {}
 
     def of(self, tree: TopologyTree, wanted: NodeConstraints, updates: tuple[PodSetUpdate, ...]) -> Matched:
-        """Return the leaves that match, what was left out, and preferences; `Conflict` if an update contradicts the pod set."""
+        """Return the leaves that match, what was left out, and preferences; `Conflict` if an update contradicts the pod
+        set."""
         selector, tolerated = merged(wanted, updates)
         if not tree.of_nodes:
             return tree.leaves, Exclusions(len(tree.leaves)), {}

@@ -1,6 +1,7 @@
 """What topology-aware scheduling decides on: Topologies, Nodes, what pod sets ask for, and what they were given.
 
-Parsed and rendered by `topology.parse`; amounts as in `amounts`. The names of fields are those of kueue.x-k8s.io/v1beta2."""
+Parsed and rendered by `topology.parse`; amounts as in `amounts`. The names of fields are those of
+kueue.x-k8s.io/v1beta2."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PlacementRules:
-    """What of Kueue's alpha gates holds. `balanced`: pods with a preferred level are spread evenly over as few domains as can be
-    (`TASBalancedPlacement`). `preferred_affinity`: domains with nodes that the preferred node affinity of pods names come before
-    others (`TASRespectNodeAffinityPreferred`)."""
+    """What of Kueue's alpha gates holds. `balanced`: pods with a preferred level are spread evenly over as few domains
+    as can be (`TASBalancedPlacement`). `preferred_affinity`: domains with nodes that the preferred node affinity of
+    pods names come before others (`TASRespectNodeAffinityPreferred`)."""
 
     balanced: bool = False
     preferred_affinity: bool = False
@@ -47,7 +48,8 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Node: what of it placement rests on. `ready`: its condition Ready is True; `schedulable`: it is not cordoned."""
+    """A Node: what of it placement rests on. `ready`: its condition Ready is True; `schedulable`: it is not
+    cordoned."""
 
     name: str
     labels: dict[str, str] = field(default_factory=dict)
@@ -63,7 +65,8 @@ class Node:
 
 
 class PodSetSlice(NamedTuple):
-    """A `podsetSliceRequiredTopologyConstraints` entry: so many pods together have to be within one domain of a level."""
+    """A `podsetSliceRequiredTopologyConstraints` entry: so many pods together have to be within one domain of a
+    level."""
 
     topology: str
     size: int
@@ -71,10 +74,10 @@ class PodSetSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """A pod set's `topologyRequest`. `required` and `preferred` name a level, "" if they say nothing. `slices`: constraints from
-    the broadest to the narrowest level, of both forms that the API has. `group`: pod sets of one group get one flavor, and are
-    placed together. `explicit`: it asks for a placement, and not only says how pods are told apart
-    (`IsExplicitlyRequestingTAS` in kubernetes-sigs/kueue pkg/workload/workload.go).
+    """A pod set's `topologyRequest`. `required` and `preferred` name a level, "" if they say nothing. `slices`:
+    constraints from the broadest to the narrowest level, of both forms that the API has. `group`: pod sets of one group
+    get one flavor, and are placed together. `explicit`: it asks for a placement, and not only says how pods are told
+    apart (`IsExplicitlyRequestingTAS` in kubernetes-sigs/kueue pkg/workload/workload.go).
     """
 
     required: str = ""
@@ -95,8 +98,8 @@ class DomainPods(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyAssignment:
-    """A pod set's `topologyAssignment`: the levels, and the pods of each domain. Where the narrowest level is the hostname, it
-    is the only one."""
+    """A pod set's `topologyAssignment`: the levels, and the pods of each domain. Where the narrowest level is the
+    hostname, it is the only one."""
 
     levels: tuple[str, ...]
     domains: tuple[DomainPods, ...]
@@ -125,7 +128,8 @@ class PodSetUpdate(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Pods that are alike, in one domain of a flavor's topology: what one of them takes of a node, and how many they are."""
+    """Pods that are alike, in one domain of a flavor's topology: what one of them takes of a node, and how many they
+    are."""
 
     flavor: str
     key: Values

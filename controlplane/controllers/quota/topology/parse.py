@@ -1,8 +1,8 @@
 """Reads Topologies, Nodes, and what Workloads say of topology; renders an assignment as Kueue writes it.
 
-In: objects as an API server shows them, or parts of them. Out: the values of `topology.model`. What does not fit the API
-raises `Misfit`, which names the field. A status has an assignment in one of two forms: that of v1beta1, a list of domains,
-or that of v1beta2, slices in which what domains have in common is said once (kubernetes-sigs/kueue
+In: objects as an API server shows them, or parts of them. Out: the values of `topology.model`. What does not fit the
+API raises `Misfit`, which names the field. A status has an assignment in one of two forms: that of v1beta1, a list of
+domains, or that of v1beta2, slices in which what domains have in common is said once (kubernetes-sigs/kueue
 apis/kueue/v1beta2/workload_types.go)."""
 
 from __future__ import annotations

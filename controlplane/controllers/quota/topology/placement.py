@@ -1,9 +1,9 @@
 """Places the pods of a pod set, with their leader if they have one, in the topology of a flavor.
 
-In: the flavor's topology as it is used, and what is asked for. Out: topology assignments, or a `Refusal` in Kueue's words. What
-fits in each domain is counted first; then a level is found on which it fits, and from there the pods are distributed level by
-level down to the leaves (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go, with the profile that is the
-default: `TASProfileMixed`)."""
+In: the flavor's topology as it is used, and what is asked for. Out: topology assignments, or a `Refusal` in Kueue's
+words. What fits in each domain is counted first; then a level is found on which it fits, and from there the pods are
+distributed level by level down to the leaves (kubernetes-sigs/kueue pkg/cache/scheduler/tas_flavor_snapshot.go, with
+the profile that is the default: `TASProfileMixed`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class _Placement:
         return self._assignments(domains)
 
     def _balanced(self) -> tuple[int, list[Domain]] | None:
-        """Return a level, and domains of it over which the pods are spread evenly; None if that is not asked for, or cannot be."""
+        """Return a level, and domains of it over which the pods are spread evenly; None if that is not asked for, or
+        cannot be."""
         if self.required or self.unconstrained or not self.flavor.fleet.rules.balanced:
             return None
         wanted = PlacementSize(self.workers.count // self.levels.slice_size, self.leaders)
@@ -97,7 +98,8 @@ class _Placement:
     # Where it fits.
 
     def _level_that_fits(self, level: int) -> tuple[int, list[Domain]]:
-        """Return a level, and domains of it that have room together: the level that is asked for, or the nearest above."""
+        """Return a level, and domains of it that have room together: the level that is asked for, or the nearest
+        above."""
         slices = self.workers.count // self.levels.slice_size
         at_level = self.tree.at_level[level].values()
         if not at_level:

@@ -1,7 +1,7 @@
 """Topology as one ClusterQueue sees it: which of its flavors have one, who has to be placed, and who is placed later.
 
-In: the snapshot and a ClusterQueue, and flavors that were found for a workload. Out: placement requests, and whether a flavor
-goes with what a pod set asks for, in Kueue's words (kubernetes-sigs/kueue
+In: the snapshot and a ClusterQueue, and flavors that were found for a workload. Out: placement requests, and whether a
+flavor goes with what a pod set asks for, in Kueue's words (kubernetes-sigs/kueue
 pkg/scheduler/flavorassigner/tas_flavorassigner.go)."""
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ NO_FLAVOR = "no TAS flavor assigned"
 
 
 class QueueTopology:
-    """See the module. `only`: all flavors have a topology, so that pods are placed even where they do not ask for it."""
+    """See the module. `only`: all flavors have a topology, so that pods are placed even where they do not ask for
+    it."""
 
     def __init__(self, snapshot: QuotaSnapshot, queue: QueueNode) -> None:
         self.snapshot, self.queue = snapshot, queue
@@ -48,8 +49,8 @@ class QueueTopology:
         return self.only or any(pod_set.asks_for_topology for pod_set in info.workload.pod_sets)
 
     def mismatch(self, pod_set: PodSet, flavor: ResourceFlavor, covered: Collection[str]) -> str:
-        """Return why a flavor does not go with what a pod set asks of topology, "" if it does. `covered`: the resources of the
-        flavor's group. One without a topology may give what pods do not ask of nodes.
+        """Return why a flavor does not go with what a pod set asks of topology, "" if it does. `covered`: the resources
+        of the flavor's group. One without a topology may give what pods do not ask of nodes.
         """
         if self.only and not pod_set.asks_for_topology:
             return ""
@@ -67,7 +68,8 @@ class QueueTopology:
         return ""
 
     def requests(self, assignment: Assignment, info: Info) -> dict[str, list[PlacementRequest]]:
-        """Return what is to be placed now, by flavor; note on the others that it is placed later, or why it cannot be."""
+        """Return what is to be placed now, by flavor; note on the others that it is placed later, or why it cannot
+        be."""
         found: dict[str, list[PlacementRequest]] = {}
         for pod_set in info.workload.pod_sets:
             result = assignment.of(pod_set.name)
@@ -83,8 +85,8 @@ class QueueTopology:
         return found
 
     def requests_in(self, flavor: str, info: Info) -> dict[str, list[PlacementRequest]]:
-        """Return what of a workload would be placed now if it got one of the flavors; empty where that has no topology, or others
-        place the pods."""
+        """Return what of a workload would be placed now if it got one of the flavors; empty where that has no topology,
+        or others place the pods."""
         if flavor not in self.flavors or self._placed_later(info, flavor):
             return {}
         totals = {total.name: total.count for total in info.pod_sets}
@@ -142,8 +144,9 @@ class QueueTopology:
                 result.delayed = READY
 
     def placed(self, assignment: Assignment, info: Info) -> tuple[Placed, ...]:
-        """Return which places an assignment takes beside those that the workload has: more than it has of a domain counts, fewer do
-        not (`ComputeTASNetUsage` in kubernetes-sigs/kueue pkg/scheduler/flavorassigner/flavorassigner.go).
+        """Return which places an assignment takes beside those that the workload has: more than it has of a domain
+        counts, fewer do not (`ComputeTASNetUsage` in kubernetes-sigs/kueue
+        pkg/scheduler/flavorassigner/flavorassigner.go).
         """
         found: list[Placed] = []
         wanted = {pod_set.name: pod_set for pod_set in info.workload.pod_sets}

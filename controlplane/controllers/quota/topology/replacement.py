@@ -1,8 +1,8 @@
 """Places the pods of a node that failed anew, and leaves all others where they are.
 
-In: what a pod set was given, the name of the node, and the topology as it is used. Out: the whole assignment with other places
-for those pods, and these places alone, or a `Refusal` in Kueue's words. What was asked for holds still: they stay in the domain
-that is required, and fill up the slice that they were taken from (kubernetes-sigs/kueue
+In: what a pod set was given, the name of the node, and the topology as it is used. Out: the whole assignment with other
+places for those pods, and these places alone, or a `Refusal` in Kueue's words. What was asked for holds still: they
+stay in the domain that is required, and fill up the slice that they were taken from (kubernetes-sigs/kueue
 pkg/cache/scheduler/tas_flavor_snapshot.go, findReplacementAssignment)."""
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _within(tree: TopologyTree, request: PlacementRequest, stay: tuple[DomainPod
 
 
 def _incomplete(tree: TopologyTree, broken: PodSetSlice, stay: tuple[DomainPods, ...], count: int) -> Values:
-    """Return the domain whose slices are whole again with the pods that are to be placed: the first one by its values."""
+    """Return the domain whose slices are whole again with the pods that are to be placed: the first one by its
+    values."""
     level = tree.level_of(broken.topology)
     if level is None:
         return ()

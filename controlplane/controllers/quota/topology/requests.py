@@ -1,7 +1,7 @@
 """What has to be placed: pod sets with their flavor, as the placement algorithm takes them.
 
-In: a pod set, how many pods of it, and how its placement was asked for. Out: levels, slices and sizes, in the terms of one
-topology; what does not go with the topology is a `Refusal`, in Kueue's words (kubernetes-sigs/kueue
+In: a pod set, how many pods of it, and how its placement was asked for. Out: levels, slices and sizes, in the terms of
+one topology; what does not go with the topology is a `Refusal`, in Kueue's words (kubernetes-sigs/kueue
 pkg/cache/scheduler/tas_flavor_snapshot.go)."""
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The terms of a request in one topology: the level that is asked for, that of slices and how many pods one has, and the
-    sizes of those within them by level."""
+    """The terms of a request in one topology: the level that is asked for, that of slices and how many pods one has,
+    and the sizes of those within them by level."""
 
     requested: int
     of_slices: int
@@ -90,8 +90,8 @@ def slice_size(asked: TopologyRequest) -> int:
 
 
 def levels_of(request: PlacementRequest, tree: TopologyTree) -> Levels:
-    """Return a request in the terms of a topology; `Refusal` if they do not go together. Of fewer pods than one slice has, no slice
-    would be placed, and they would have quota and wait for a place for good."""
+    """Return a request in the terms of a topology; `Refusal` if they do not go together. Of fewer pods than one slice
+    has, no slice would be placed, and they would have quota and wait for a place for good."""
     asked, levels = request.topology, tree.levels
     size = slice_size(asked)
     if asked.slices and request.count < size:
@@ -112,8 +112,8 @@ def levels_of(request: PlacementRequest, tree: TopologyTree) -> Levels:
 
 
 def _inner_sizes(asked: TopologyRequest, tree: TopologyTree, size: int, level: int) -> dict[int, int]:
-    """Return by how many pods are divided at the levels below that of the outermost slices: between two layers by the size of the
-    inner one."""
+    """Return by how many pods are divided at the levels below that of the outermost slices: between two layers by the
+    size of the inner one."""
     found: dict[int, int] = {}
     for layer in asked.slices[1:]:
         inner = tree.level_of(layer.topology)

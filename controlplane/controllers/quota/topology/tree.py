@@ -1,7 +1,7 @@
 """The tree of a flavor's topology: its domains, level by level, and what its nodes have.
 
-In: the levels, and the nodes that the flavor selects. Out: domains that know their parent and children, and leaves with their
-capacity. It does not change; another set of nodes makes another one (kubernetes-sigs/kueue
+In: the levels, and the nodes that the flavor selects. Out: domains that know their parent and children, and leaves with
+their capacity. It does not change; another set of nodes makes another one (kubernetes-sigs/kueue
 pkg/cache/scheduler/tas_topology_tree.go)."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from controlplane.kube.well_known import HOSTNAME
 
 
 class Domain:
-    """A domain of one level. `index`: its place in lists that tell something of each domain; `rank`: its place among all, sorted
-    by values. `key`: its values as an assignment has them: where the narrowest level is the hostname, a leaf's is that alone.
+    """A domain of one level. `index`: its place in lists that tell something of each domain; `rank`: its place among
+    all, sorted by values. `key`: its values as an assignment has them: where the narrowest level is the hostname, a
+    leaf's is that alone.
     """
 
     __slots__ = ("children", "index", "key", "leaf", "level", "nodes", "parent", "rank", "values")

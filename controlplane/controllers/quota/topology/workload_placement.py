@@ -1,7 +1,7 @@
 """Places all pod sets of a workload: flavor by flavor, group by group, each beside those before it.
 
-In: requests by flavor. Out: for each pod set a topology assignment, or why there is none. Pod sets of one group are placed
-together, the smaller one as the leader. Where a workload has nodes that failed, only their pods are placed anew,
+In: requests by flavor. Out: for each pod set a topology assignment, or why there is none. Pod sets of one group are
+placed together, the smaller one as the leader. Where a workload has nodes that failed, only their pods are placed anew,
 and not even these if it is that of a single pod (kubernetes-sigs/kueue pkg/cache/scheduler/clusterqueue_snapshot.go,
 FindTopologyAssignmentsForWorkload)."""
 
@@ -99,7 +99,8 @@ def _replaced(
         if given is None or given.topology is None:
             continue
         if workload.of_pod:
-            # The pod stays where it is, and no other one comes in its place: another assignment would only say what is not so.
+            # The pod stays where it is, and no other one comes in its place: another assignment would only say what is
+            # not so.
             found.append(PlacementResult(one.pod_set.name, flavor.name, given.topology))
             continue
         try:

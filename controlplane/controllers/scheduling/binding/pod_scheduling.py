@@ -178,8 +178,8 @@ class OwnPods(PodStreamController[PodState]):
         return change.observed(stream, found, now)
 
     def _may_be_lost(self, uid: str, change: ObjectChange) -> bool:
-        """Whether what was offered to the log has to be offered again: it was taken back, or the watch was cut meanwhile.
-        What the log has by then it knows."""
+        """Whether what was offered to the log has to be offered again: it was taken back, or the watch was cut
+        meanwhile. What the log has by then it knows."""
         offered = self._offered.get(uid)
         return offered is not None and (change.listed or change.resource_version in offered)
 

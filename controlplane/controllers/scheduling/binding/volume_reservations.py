@@ -15,8 +15,8 @@ Place = tuple[str, str]
 
 
 class VolumeReservation(NamedTuple):
-    """What is reserved for one pod: volumes by name, each with the claim that gets it; and claims whose volume is made on
-    `node`.
+    """What is reserved for one pod: volumes by name, each with the claim that gets it; and claims whose volume is made
+    on `node`.
     """
 
     node: str
@@ -60,8 +60,8 @@ class VolumeReservations:
         return self._pods.get(identity)
 
     def first(self, thing: str | Place) -> str:
-        """Return the pod for which a volume (by name), or a claim (by place), was reserved before all others; it says so to
-        the API server.
+        """Return the pod for which a volume (by name), or a claim (by place), was reserved before all others; it says
+        so to the API server.
         """
         found = self._volumes.get(thing) if isinstance(thing, str) else self._claims.get(thing)
         return next(iter(found or ()), "")

@@ -33,7 +33,8 @@ from controlplane.kube.devices.syntax import UnknownExpression
 from controlplane.kube.kinds import Json
 
 MOST_STEPS = 200_000
-"""The most steps of all searches of one cycle, some two seconds; kube-scheduler stops after ten seconds on each node."""
+"""The most steps of all searches of one cycle, some two seconds; kube-scheduler stops after ten seconds on each
+node."""
 MOST_DEVICES = 32
 """The most devices of one claim (`AllocationResultsMaxSize`)."""
 LEFT_OUT = "devices that claims share, or that have conditions to be bound, are not allocated by this scheduler"

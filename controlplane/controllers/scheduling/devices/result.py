@@ -59,7 +59,8 @@ def _result(one: Given) -> Json:
 def _config(
     claim: ResourceClaim, chosen: Sequence[ExactDeviceRequest], classes: Mapping[str, DeviceClass]
 ) -> list[Json]:
-    """Return the configurations of the classes, each class's once with the requests that it serves, then the claim's."""
+    """Return the configurations of the classes, each class's once with the requests that it serves, then the
+    claim's."""
     found: list[Json] = []
     of_class: dict[str, list[Json]] = {}
     for request in chosen:

@@ -1,4 +1,5 @@
-"""Keeps the claims, classes and slices of a cluster, which devices are taken, and what is reserved for claims in flight.
+"""Keeps the claims, classes and slices of a cluster, which devices are taken, and what is reserved for claims in
+flight.
 
 In: Kubernetes objects as they come, change and go; allocations that Reserve decided on and that no watch shows yet.
 Out: plain tables. A device is taken by a claim that shows it, or for which it is reserved."""
@@ -74,7 +75,8 @@ class DeviceTables:
         return any(claim.uid in each for pod, each in self.reserved.items() if pod != but)
 
     def taken(self, but: str = "") -> Set[DeviceID]:
-        """Return the devices that claims have or that are reserved for them, without those reserved for the pod `but`."""
+        """Return the devices that claims have or that are reserved for them, without those reserved for the pod
+        `but`."""
         found = set(self._taken)
         for pod, allocations in self.reserved.items():
             if pod != but:

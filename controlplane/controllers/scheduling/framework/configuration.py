@@ -89,7 +89,8 @@ def read(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
 
 
 def check(obj: Mapping[str, Any], registry: Registry = IN_TREE) -> None:
-    """Raise `ConfigurationError` with all that is wrong with a configuration: with what `read` finds, and what `build` does."""
+    """Raise `ConfigurationError` with all that is wrong with a configuration: with what `read` finds, and what `build`
+    does."""
     found = _converted(obj)
     problems = _problems(obj, found)
     try:
@@ -108,7 +109,8 @@ def _converted(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
 
 
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)}
-# What kube-scheduler is told so, and a scheduler of ours by its settings (k8s.io/kube-scheduler config/v1/types.go, v1.36).
+# What kube-scheduler is told so, and a scheduler of ours by its settings (k8s.io/kube-scheduler config/v1/types.go,
+# v1.36).
 _SETTINGS = {
     "leaderElection",
     "clientConnection",
@@ -296,7 +298,8 @@ def _percentage(value: int | None, where: str) -> list[str]:
 
 
 def _located(message: str, where: str = "") -> str:
-    """Turn "Expected `int`, got `str` - at `$.profiles[0].x`" into "profiles[0].x: must be a whole number, not text"."""
+    """Turn "Expected `int`, got `str` - at `$.profiles[0].x`" into "profiles[0].x: must be a whole number, not
+    text"."""
     problem, _, path = message.partition(" - at `$")
     field = f"{where}{path.rstrip('`')}".lstrip(".") or "configuration"
     for pattern, said in _PROBLEMS:

@@ -111,7 +111,8 @@ class Victims(NamedTuple):
 
 @dataclass(slots=True)
 class PostFiltered:
-    """The answer of PostFilter. `nominate`: the node that the pod is nominated for, "" to clear a nomination, None to leave it.
+    """The answer of PostFilter. `nominate`: the node that the pod is nominated for, "" to clear a nomination, None to
+    leave it.
 
     `candidates` are the nodes that eviction would help, `best` those that none is better than; the first of them is
     nominated."""

@@ -67,7 +67,8 @@ class GangCoordinator:
             news = self._gangs.let_go(identity)
             if news:
                 self._judge(place, self._newest(self._gangs.gang(place).assigned))
-            # Others who are let go are not folded yet, but who went meanwhile will not be: the gang cannot come together.
+            # Others who are let go are not folded yet, but who went meanwhile will not be: the gang cannot come
+            # together.
             if (self._too_few(place) if news else self._broken(place)) and not protocol.firm(stream):
                 self._cycles.reject(identity, GANG, self._why(place))
             return

@@ -1,5 +1,5 @@
-"""Reads what a PodGroup asks for, as the rules about gangs have it, and what a member does: an object as the API server shows it in, a
-`GroupSpec` out.
+"""Reads what a PodGroup asks for, as the rules about gangs have it, and what a member does: an object as the API server
+shows it in, a `GroupSpec` out.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Nominations:
         self._node.pop(identity, None)
 
     def nominate(self, pod: Pod, node: str) -> list[str]:
-        """Nominate a pod for a node, and take it from pods of lower priority, whose identities are returned: they have to look
-        again.
+        """Nominate a pod for a node, and take it from pods of lower priority, whose identities are returned: they have
+        to look again.
         """
         self.put(pod.identity, node)
         if not node:

@@ -58,8 +58,8 @@ class ClusterTables:
     """The tables. `services` holds the non-nil selectors of each namespace; `controllers` those of RC, ReplicaSet and
     StatefulSet.
 
-    `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them; `volume_reservations` what
-    is reserved for claims and does not show yet.
+    `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them;
+    `volume_reservations` what is reserved for claims and does not show yet.
     """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -1,1 +1,2 @@
-"""What must hold where this service decides on quota: quota by the objects' own truth, the ledger, the state of admission."""
+"""What must hold where this service decides on quota: quota by the objects' own truth, the ledger, the state of
+admission."""

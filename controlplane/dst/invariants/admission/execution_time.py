@@ -1,7 +1,8 @@
 """Who may run for so long and no longer is deactivated then, and not before.
 
-In: the commits of Workloads on the management cluster, and virtual time. Out: a violation when a Workload is deactivated for its
-maximum execution time though it was not admitted for as long in all; or runs on for much longer once all trouble has ended."""
+In: the commits of Workloads on the management cluster, and virtual time. Out: a violation when a Workload is
+deactivated for its maximum execution time though it was not admitted for as long in all; or runs on for much longer
+once all trouble has ended."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class _Hours:
 
 
 class ExecutionTimeRules:
-    """Who was admitted for how long, in one incarnation of the management cluster. `stopped` counts who was deactivated."""
+    """Who was admitted for how long, in one incarnation of the management cluster. `stopped` counts who was
+    deactivated."""
 
     def __init__(self, trace: Trace, now: Callable[[], float]) -> None:
         self._trace, self._now = trace, now

@@ -1,7 +1,8 @@
 """Who fits is admitted: once all trouble has ended, no Workload waits for long for quota that is free.
 
-In: looks at the management cluster's objects, every few seconds. Out: a violation when a Workload that nothing stands in the way of
-fits into what its ClusterQueue has left of its own, of the usual flavor, at each look for some minutes."""
+In: looks at the management cluster's objects, every few seconds. Out: a violation when a Workload that nothing stands
+in the way of fits into what its ClusterQueue has left of its own, of the usual flavor, at each look for some
+minutes."""
 
 from __future__ import annotations
 

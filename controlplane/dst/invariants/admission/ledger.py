@@ -1,8 +1,8 @@
-"""The ledger of quota is right: whoever gets quota had none, nobody gives back more than he has, and what is left at the end
-is what the cluster's objects say.
+"""The ledger of quota is right: whoever gets quota had none, nobody gives back more than he has, and what is left at
+the end is what the cluster's objects say.
 
-In: the entries of `audit.quota_ledger` as they reach the log (`QuotaReservationDecided`, `QuotaPosted`), one Workload's after
-the other. Out: a violation."""
+In: the entries of `audit.quota_ledger` as they reach the log (`QuotaReservationDecided`, `QuotaPosted`), one Workload's
+after the other. Out: a violation."""
 
 from __future__ import annotations
 

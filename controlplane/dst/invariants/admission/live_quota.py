@@ -1,10 +1,10 @@
-"""Nobody gets quota that is not there, also where queues, Cohorts and flavors change under load: what reservations sum up to, against
-what ClusterQueues and Cohorts say, or have said a moment ago.
+"""Nobody gets quota that is not there, also where queues, Cohorts and flavors change under load: what reservations sum
+up to, against what ClusterQueues and Cohorts say, or have said a moment ago.
 
-In: the commits of Workloads, ClusterQueues and Cohorts on the management cluster, virtual time. Out: a violation as soon as a
-reservation is written with which something is more exceeded than without it, by each of the arrangements that held within the last
-minutes: whoever decides may know of the last one a little later. The arithmetic is Kueue's, written once more
-(kubernetes-sigs/kueue pkg/cache/scheduler/resource_node.go, ff69552e)."""
+In: the commits of Workloads, ClusterQueues and Cohorts on the management cluster, virtual time. Out: a violation as
+soon as a reservation is written with which something is more exceeded than without it, by each of the arrangements that
+held within the last minutes: whoever decides may know of the last one a little later. The arithmetic is Kueue's,
+written once more (kubernetes-sigs/kueue pkg/cache/scheduler/resource_node.go, ff69552e)."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ class LiveQuota(HeldQuota):
         super().__init__(trace, place)
 
     def used(self, but: str = "") -> dict[_Place, dict[str, int]]:
-        """Return what ClusterQueues use, by flavor and resource, without one Workload. Of a slice whose place another one has
-        taken, and which is about to end, counts what is more than that.
+        """Return what ClusterQueues use, by flavor and resource, without one Workload. Of a slice whose place another
+        one has taken, and which is about to end, counts what is more than that.
         """
         heirs = {one.replaces: one.usage for uid, one in self._held.items() if one.replaces and uid != but}
         sums: dict[_Place, dict[str, int]] = {}
@@ -156,7 +156,8 @@ class LiveQuota(HeldQuota):
         return sums
 
     def _wrong(self, uid: str) -> str:
-        """Return what is exceeded by a Workload, by the last arrangement; "" if nothing is by one of the recent ones."""
+        """Return what is exceeded by a Workload, by the last arrangement; "" if nothing is by one of the recent
+        ones."""
         found = ""
         for nodes in self._history.recent():
             wrong = exceeded(nodes, self.used(but=uid), self.used(), self._held[uid].usage)

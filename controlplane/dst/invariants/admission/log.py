@@ -1,5 +1,5 @@
-"""What holds of the log of admission and of the job framework: decisions have causes and reasons, a target has one open write
-at most, what was refused waits; and the log alone gives the state.
+"""What holds of the log of admission and of the job framework: decisions have causes and reasons, a target has one open
+write at most, what was refused waits; and the log alone gives the state.
 
 In: the events, and the controllers that fold them. Out: a violation, or the first difference in words."""
 
@@ -78,7 +78,8 @@ def waiting(one: AdmissionController) -> dict[str, Any]:
 
 
 def unlike(one: AdmissionController, store: Store, kind: Any) -> str:
-    """Return what admission believes of Workloads that is not so. Of one that nobody can read it believes what it knew."""
+    """Return what admission believes of Workloads that is not so. Of one that nobody can read it believes what it
+    knew."""
     odd = {f"{record.namespace}/{record.name}" for record in store.records(kind) if planted(record)}
     there = {f"{record.namespace}/{record.name}": str(record.version) for record in store.records(kind)}
     there = {key: version for key, version in there.items() if key not in odd}

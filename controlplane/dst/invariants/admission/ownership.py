@@ -1,6 +1,6 @@
-"""What may be written on the management cluster where this service decides on quota: objects of Kueue's API, and the jobs
-that have a queue, in the version that was decided on; Workloads of such jobs are made and deleted, and pods that have a queue
-deleted. Nothing else.
+"""What may be written on the management cluster where this service decides on quota: objects of Kueue's API, and the
+jobs that have a queue, in the version that was decided on; Workloads of such jobs are made and deleted, and pods that
+have a queue deleted. Nothing else.
 
 In: every write as the API server carried it out. Out: a violation."""
 

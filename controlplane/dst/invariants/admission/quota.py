@@ -1,11 +1,11 @@
 """Nobody gets quota that is not there: what reservations sum up to, by the objects on the management API server alone.
 
-In: the commits of Workloads there, and the shape of the queues. Out: a violation as soon as a reservation is written with
-which a ClusterQueue uses more than its nominal quota and what it may borrow, or a Cohort more than it has. What each
-Workload holds is counted from its `status.admission`, without any of the service's own arithmetic.
+In: the commits of Workloads there, and the shape of the queues. Out: a violation as soon as a reservation is written
+with which a ClusterQueue uses more than its nominal quota and what it may borrow, or a Cohort more than it has. What
+each Workload holds is counted from its `status.admission`, without any of the service's own arithmetic.
 
-A Workload that is set inactive gives its quota back at once, and takes it back without asking when it is made active again
-before its job has stopped, as in Kueue's cache: that is the user's doing, and is left out."""
+A Workload that is set inactive gives its quota back at once, and takes it back without asking when it is made active
+again before its job has stopped, as in Kueue's cache: that is the user's doing, and is left out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Held(NamedTuple):
 
 
 class HeldQuota(ABC):
-    """Who holds what on the management cluster, in one incarnation of it. `reservations` counts those that were looked at."""
+    """Who holds what on the management cluster, in one incarnation of it. `reservations` counts those that were looked
+    at."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment) -> None:
         self._trace, self._place = trace, place
@@ -96,7 +97,8 @@ class ReservedQuota(HeldQuota):
         return overdrawn(self._sums(), self._queues, self._cohort)
 
     def _sums(self) -> dict[str, int]:
-        """Return what each ClusterQueue uses. A slice whose place another one has taken is about to end: both count as the larger."""
+        """Return what each ClusterQueue uses. A slice whose place another one has taken is about to end: both count as
+        the larger."""
         heirs = {one.replaces: _cpus(one.usage) for one in self._held.values() if one.replaces}
         sums: dict[str, int] = {}
         for uid, one in self._held.items():
@@ -112,8 +114,8 @@ def _cpus(usage: Usage) -> int:
 def overdrawn(used: Mapping[str, int], queues: Mapping[str, QueueShape], cohort: int) -> str:
     """Return which ClusterQueue or Cohort uses more than it may, in words; "" if none does.
 
-    In thousandths of a CPU: `used` by ClusterQueue. A ClusterQueue keeps for itself what its lending limit does not let go
-    of, and takes the rest from what the Cohort has: its own, and what all lend.
+    In thousandths of a CPU: `used` by ClusterQueue. A ClusterQueue keeps for itself what its lending limit does not let
+    go of, and takes the rest from what the Cohort has: its own, and what all lend.
     """
     shared, taken = cohort * _THOUSANDTHS, 0
     for name, queue in queues.items():

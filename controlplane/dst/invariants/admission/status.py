@@ -1,7 +1,8 @@
 """The conditions of a Workload agree with each other, whoever reads them at whichever moment.
 
-In: the commits of Workloads on the management cluster. Out: a violation as soon as an object is committed whose status contradicts
-itself. The rules are those of Kueue's own status (kubernetes-sigs/kueue pkg/workload/workload.go, admissionchecks.go, ff69552e)."""
+In: the commits of Workloads on the management cluster. Out: a violation as soon as an object is committed whose status
+contradicts itself. The rules are those of Kueue's own status (kubernetes-sigs/kueue pkg/workload/workload.go,
+admissionchecks.go, ff69552e)."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ def _at_home(write: Written) -> str:
 
 
 def _of_virtual_nodes(write: Written) -> bool:
-    """Whether a write is one that is allowed beside: to a Node of ours, the binding of a pod to one, and the removal of a
-    pod that waits for its kubelet."""
+    """Whether a write is one that is allowed beside: to a Node of ours, the binding of a pod to one, and the removal of
+    a pod that waits for its kubelet."""
     before = write.before
     if write.kind == NODES:
         return _to_a_node(write)
@@ -153,8 +153,8 @@ def _precondition(write: Written) -> str:
 
 
 def _spec(write: Written) -> str:
-    """A source patches the permit and the withdrawal of a Candidate, whose autoscaler may act, or what it is to be made of, nothing
-    else."""
+    """A source patches the permit and the withdrawal of a Candidate, whose autoscaler may act, or what it is to be made
+    of, nothing else."""
     if write.subresource or write.body.keys() - {"metadata", "spec"}:
         return "the status is the target's"
     if not write.resource_version:

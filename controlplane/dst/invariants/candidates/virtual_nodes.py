@@ -1,6 +1,7 @@
 """What holds of source pods on virtual Nodes: each runs where its Node says, and is removed once nothing of it runs.
 
-In: source pods as the source's API server commits them, and the removals that a process of the source asks for. Out: a violation."""
+In: source pods as the source's API server commits them, and the removals that a process of the source asks for. Out: a
+violation."""
 
 from __future__ import annotations
 

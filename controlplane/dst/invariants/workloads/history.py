@@ -74,8 +74,8 @@ class HistoryRules:
         told.listing = max(told.listing, version)
 
     def new_era(self, cluster: str) -> None:
-        """Begin anew. What is told of the incarnation that the log knows may be of the era before: it may have been on its way
-        for long.
+        """Begin anew. What is told of the incarnation that the log knows may be of the era before: it may have been on
+        its way for long.
         """
         for name in {cluster, *(name for name in self._incarnation if self._place(name) == cluster)}:
             self._past.setdefault(name, set()).add(self._incarnation.get(name, ""))

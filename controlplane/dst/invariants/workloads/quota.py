@@ -35,7 +35,8 @@ class Accounts(Protocol):
 
 
 class QuotaAccounts:
-    """What the Workloads of one cluster hold, in one incarnation of it. `shrinks`: its quota may become less than is used."""
+    """What the Workloads of one cluster hold, in one incarnation of it. `shrinks`: its quota may become less than is
+    used."""
 
     def __init__(self, trace: Trace, place: ClusterEnvironment, *, shrinks: bool = False) -> None:
         self._trace, self._place, self._shrinks = trace, place, shrinks
@@ -109,7 +110,8 @@ class QuotaAccounts:
                 self._trace.violate(BALANCE, detail)
 
     def _counted(self, queue: str) -> Usage:
-        """Return what counts of a ClusterQueue: of a slice whose place others have taken what goes beyond those, until it ends."""
+        """Return what counts of a ClusterQueue: of a slice whose place others have taken what goes beyond those, until
+        it ends."""
         found = dict(self._sums.get(queue, {}))
         taken = {replaces for _, replaces, _ in self._slices.values() if replaces}
         for uid, (name, _, since) in self._slices.items():

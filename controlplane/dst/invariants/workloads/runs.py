@@ -59,8 +59,8 @@ def runs(kind: Kind, job: Json) -> bool:
 
 
 class RunRules:
-    """Who runs what, where. `connection` gives the log's view of a cluster, `place` says which cluster a name of the log
-    means, `now` the true time.
+    """Who runs what, where. `connection` gives the log's view of a cluster, `place` says which cluster a name of the
+    log means, `now` the true time.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class RunRules:
             periods[:] = [[since, until] for since, until in periods if since <= position]
 
     def _left(self, cluster: str, run: RunningCopy) -> bool:
-        """Whether an operator has given a copy up with its cluster: he has, whatever becomes of the log that he told."""
+        """Whether an operator has given a copy up with its cluster: he has, whatever becomes of the log that he
+        told."""
         return any(run.decided < since and until == sys.maxsize for since, until in self._given_up.get(cluster, ()))
 
     def on_commit(self, cluster: str, commit: Commit) -> None:
@@ -140,8 +141,9 @@ class RunRules:
             self._owners[str(meta(workload)["name"])] = str(owner["uid"])
 
     def _work_of(self, job: Json) -> str:
-        """Return by what copies are of the same work: their Workload; of an elastic job, which has several, its name and the UID of
-        the user's, since another one of the name is other work; of a job with several components, that UID.
+        """Return by what copies are of the same work: their Workload; of an elastic job, which has several, its name
+        and the UID of the user's, since another one of the name is other work; of a job with several components, that
+        UID.
         """
         annotations = meta(job).get("annotations") or {}
         bound = str(annotations.get(PREBUILT) or "")

@@ -1,8 +1,8 @@
 """The copy of an elastic job has the size of the job's last slice when it ends.
 
-In: the ends of copies on workers, and the slices on the management cluster. Out: a violation. What was admitted a moment ago
-may still be on its way, and while there is trouble it may be so for long; hence only what ends a while after all trouble
-is looked at."""
+In: the ends of copies on workers, and the slices on the management cluster. Out: a violation. What was admitted a
+moment ago may still be on its way, and while there is trouble it may be so for long; hence only what ends a while after
+all trouble is looked at."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Where Workloads of a queue must be spread, none is sent where its bound would be exceeded.
 
-In: the choice of a cluster as it reaches the log, and the state that the log gave before it. Out: what is wrong, in words.
-The Workloads are counted anew each time, from their states, and not from what the scored dispatcher keeps. Choices that
-are appended together may have been taken in any order: one of them has to fit."""
+In: the choice of a cluster as it reaches the log, and the state that the log gave before it. Out: what is wrong, in
+words. The Workloads are counted anew each time, from their states, and not from what the scored dispatcher keeps.
+Choices that are appended together may have been taken in any order: one of them has to fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class SpreadRule:
         self._released[recorded.stream] = event.cluster
 
     def moved(self, recorded: Recorded, state: WorkloadState | None) -> None:
-        """Take note of a Workload that is seen to change: what is chosen in the same append was decided before that was known."""
+        """Take note of a Workload that is seen to change: what is chosen in the same append was decided before that was
+        known."""
         if (
             state is not None
             and state.local is not None
@@ -52,8 +53,8 @@ class SpreadRule:
             self._together, self._released, self._at = {}, {}, recorded.recorded_at
 
     def wrong(self, index: WorkloadIndex, recorded: Recorded, event: WinnerChosen) -> str:
-        """Return why a cluster must not have been chosen; "" if it may have been, or may turn out to with those that are
-        appended with it.
+        """Return why a cluster must not have been chosen; "" if it may have been, or may turn out to with those that
+        are appended with it.
         """
         stream, chosen = recorded.stream, {recorded.stream: event.cluster}
         self._begin(recorded)
@@ -71,8 +72,8 @@ class SpreadRule:
         return wrong
 
     def left(self, recorded: Recorded) -> str:
-        """Return what is wrong with a choice that none of those made right that were appended with it, all of which came
-        before this event.
+        """Return what is wrong with a choice that none of those made right that were appended with it, all of which
+        came before this event.
         """
         if not self._open or self._at == recorded.recorded_at:
             return ""

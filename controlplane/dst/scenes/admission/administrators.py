@@ -1,8 +1,8 @@
-"""What administrators do to quota: they lower it, delete queues and classes of priority, and make them again; and a check of
-somebody else's, which is asked about each Workload that has quota.
+"""What administrators do to quota: they lower it, delete queues and classes of priority, and make them again; and a
+check of somebody else's, which is asked about each Workload that has quota.
 
-In: a step and the scene. Out: what they do to the management cluster's objects. An act whose object is not there (any more)
-does nothing."""
+In: a step and the scene. Out: what they do to the management cluster's objects. An act whose object is not there (any
+more) does nothing."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def define_all(scene: ActorContext, queues: list[tuple[Kind, Json]]) -> None:
 
 
 class _Checker:
-    """The controller of a check of somebody else's: every so often it looks at each Workload that has quota, and says that it may
-    go on, or has it tried again; once all trouble has ended it lets all of them go on."""
+    """The controller of a check of somebody else's: every so often it looks at each Workload that has quota, and says
+    that it may go on, or has it tried again; once all trouble has ended it lets all of them go on."""
 
     def __init__(self, scene: ActorContext, period: float) -> None:
         self._scene, self._period, self._lenient = scene, period, False

@@ -1,9 +1,9 @@
-"""What the eighth edition of a plan of admission has beside the ones before, which are all alike: rules by which quota is decided
-on, a check of somebody else's, jobs of other kinds, elastic jobs, jobs that change their queue; and administrators who lower
-quota, and delete queues and classes of priority.
+"""What the eighth edition of a plan of admission has beside the ones before, which are all alike: rules by which quota
+is decided on, a check of somebody else's, jobs of other kinds, elastic jobs, jobs that change their queue; and
+administrators who lower quota, and delete queues and classes of priority.
 
-In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the steps so far.
-Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is
+In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the
+steps so far. Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is
 pinned; add a ninth edition then."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Has everybody been served? What queues and Workloads of the management cluster must say an hour after the last trouble.
+"""Has everybody been served? What queues and Workloads of the management cluster must say an hour after the last
+trouble.
 
-In: the management cluster, and what the log says of quota and jobs. Out: the first thing that is left to do, in words; ""
-when nothing is."""
+In: the management cluster, and what the log says of quota and jobs. Out: the first thing that is left to do, in words;
+"" when nothing is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Is anything left behind? What plans of the tenth edition and later look for beside what all look for, an hour after the last trouble.
+"""Is anything left behind? What plans of the tenth edition and later look for beside what all look for, an hour after
+the last trouble.
 
-In: the management cluster. Out: the first thing that is left, in words: a finalizer of Kueue's on what is over, something that is still
-being deleted, a ClusterQueue or LocalQueue that counts other Workloads than there are; "" when nothing is."""
+In: the management cluster. Out: the first thing that is left, in words: a finalizer of Kueue's on what is over,
+something that is still being deleted, a ClusterQueue or LocalQueue that counts other Workloads than there are; "" when
+nothing is."""
 
 from __future__ import annotations
 

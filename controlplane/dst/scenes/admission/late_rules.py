@@ -1,5 +1,5 @@
-"""What is looked at in plans of the tenth edition and later beside what is looked at in all: conditions, execution times, quota that is
-rearranged under load, and who waits for quota that is free.
+"""What is looked at in plans of the tenth edition and later beside what is looked at in all: conditions, execution
+times, quota that is rearranged under load, and who waits for quota that is free.
 
 In: what happens on the management cluster, virtual time. Out: violations."""
 
@@ -54,7 +54,8 @@ class LateRules:
             self._hours.on_commit(commit)
 
     def heard(self, recorded: Recorded) -> None:
-        """Hear of an event: who is preempted forty times within a minute has quota that goes around and is of use to nobody."""
+        """Hear of an event: who is preempted forty times within a minute has quota that goes around and is of use to
+        nobody."""
         if isinstance(recorded.event, WorkloadPreemptionDecided):
             times = self._preempted.setdefault(recorded.stream, deque(maxlen=_OFTEN))
             times.append(self._now())

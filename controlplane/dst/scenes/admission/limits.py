@@ -1,7 +1,7 @@
 """What users do with jobs that may run for so long and no longer: submit them, let them run again, give them up.
 
-In: a step and the scene; what happens on the management cluster. Out: what they do to its objects. The second word of such a
-job's name says after how many seconds it is deactivated."""
+In: a step and the scene; what happens on the management cluster. Out: what they do to its objects. The second word of
+such a job's name says after how many seconds it is deactivated."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def on_commit(scene: ActorContext, commit: Commit) -> None:
 
 
 def _exceeded(workload: Json) -> bool:
-    """Whether a Workload was deactivated since it ran for too long. One that was preempted just then keeps that as the reason of
-    its eviction, as with Kueue (`WorkloadReconciler.Reconcile` in kubernetes-sigs/kueue
+    """Whether a Workload was deactivated since it ran for too long. One that was preempted just then keeps that as the
+    reason of its eviction, as with Kueue (`WorkloadReconciler.Reconcile` in kubernetes-sigs/kueue
     pkg/controller/core/workload_controller.go, ff69552e)."""
     found = condition(workload, "Evicted")
     if found is None or found["status"] != "True":

@@ -1,9 +1,9 @@
-"""What the ninth edition of a plan of admission has beside the eighth: pods and groups of pods, of which some are preempted by one
-pod alone, deleted and made again.
+"""What the ninth edition of a plan of admission has beside the eighth: pods and groups of pods, of which some are
+preempted by one pod alone, deleted and made again.
 
-In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the steps so far.
-Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is pinned; add a tenth edition
-then."""
+In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the
+steps so far. Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is
+pinned; add a tenth edition then."""
 
 from __future__ import annotations
 

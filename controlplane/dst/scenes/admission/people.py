@@ -1,7 +1,7 @@
 """What people do where this service decides on quota: to their jobs, to Workloads, to queues.
 
-In: a step and the scene. Out: what they do to the management cluster's objects. An act whose object is not there (any more)
-does nothing."""
+In: a step and the scene. Out: what they do to the management cluster's objects. An act whose object is not there (any
+more) does nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def _submit_elastic(scene: ActorContext, step: Step) -> None:
 
 
 def _submit_kind(scene: ActorContext, step: Step) -> None:
-    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long enough."""
+    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long
+    enough."""
     kind = KINDS_BY_WORD[step.where.split("-")[1]]
     _submit(kind)(scene, step)
     if kind.kind in ENDLESS:

@@ -1,8 +1,8 @@
 """What is to happen in a run of the scene `admission`, drawn from its seed, as a numbered list of steps.
 
-In: a seed. Out: a `Plan`; the same seed gives the same plan for ever, and any part of its steps is a plan again. The trouble
-is that of the scene `workloads`, of its first four editions, without what Kueue does on the management cluster; and what
-people do to queues and Workloads. A job's name ends with the letter of its queue and its priority."""
+In: a seed. Out: a `Plan`; the same seed gives the same plan for ever, and any part of its steps is a plan again. The
+trouble is that of the scene `workloads`, of its first four editions, without what Kueue does on the management cluster;
+and what people do to queues and Workloads. A job's name ends with the letter of its queue and its priority."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _LATER_EDITIONS = {8: eighth_edition, 9: ninth_edition, 10: tenth_edition}
 
 
 def plan_of(seed: int, *, edition: int = EDITION, jobs: int = 0, trouble: int = -1) -> Plan:
-    """Draw a plan; editions before the eighth are alike. `jobs` and `trouble` fix how many jobs there are and how much goes wrong."""
+    """Draw a plan; editions before the eighth are alike. `jobs` and `trouble` fix how many jobs there are and how much
+    goes wrong."""
     source = _source("plan", seed)
     workers = [f"w{number}" for number in range(1, 4)]
     quotas = {MANAGEMENT: 12} | {name: source.choice((3, 4, 6)) for name in workers}

@@ -1,9 +1,9 @@
-"""What users do with groups of pods: of several roles, admitted with their first pod, serving, failing, given up; and what they do
-to whole groups.
+"""What users do with groups of pods: of several roles, admitted with their first pod, serving, failing, given up; and
+what they do to whole groups.
 
-In: a step and the scene; what happens on the management cluster. Out: what they do to its objects. Whoever owns a group replaces
-a pod that failed, unless the group says that it is given up then, and ends one that serves as Kueue's documentation has it: by
-deleting its Workload."""
+In: a step and the scene; what happens on the management cluster. Out: what they do to its objects. Whoever owns a group
+replaces a pod that failed, unless the group says that it is given up then, and ends one that serves as Kueue's
+documentation has it: by deleting its Workload."""
 
 from __future__ import annotations
 

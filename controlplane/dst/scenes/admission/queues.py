@@ -1,7 +1,7 @@
 """The queues of a run: ClusterQueues in one Cohort, of which some borrow, lend and preempt, and who may use them.
 
-In: the number of a shape, the management cluster. Out: its objects. Any job of a plan fits into any queue of a shape once
-nobody else has quota of it, so that nobody waits for ever."""
+In: the number of a shape, the management cluster. Out: its objects. Any job of a plan fits into any queue of a shape
+once nobody else has quota of it, so that nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _MORE: Final[Json] = {
 
 
 class QueueShape(NamedTuple):
-    """A ClusterQueue: its CPUs, how many it borrows and lends at most (None: as many as there are), whom it preempts."""
+    """A ClusterQueue: its CPUs, how many it borrows and lends at most (None: as many as there are), whom it
+    preempts."""
 
     nominal: int
     borrows: int | None = None
@@ -88,7 +89,8 @@ def cluster_queues(shape: Shape) -> dict[str, QueueShape]:
 
 
 def set_up(store: Store, shape: Shape, *, checks: Sequence[str] = (CHECK,), usage: bool = False) -> None:
-    """Have the objects of a shape on the management cluster, as they are meant, also where somebody has changed them."""
+    """Have the objects of a shape on the management cluster, as they are meant, also where somebody has changed
+    them."""
     _put(store, COHORTS, COHORT, cohort_of(shape))
     for kind, obj in objects_of(shape, checks=checks, usage=usage):
         _put(store, kind, obj["metadata"]["name"], obj["spec"], obj["metadata"].get("namespace", ""))
@@ -100,7 +102,8 @@ def cohort_of(shape: Shape) -> Json:
 
 
 def objects_of(shape: Shape, *, checks: Sequence[str], usage: bool) -> list[tuple[Kind, Json]]:
-    """Return the queues of a shape. `checks`: the AdmissionChecks of all; `usage`: whether past usage orders who waits."""
+    """Return the queues of a shape. `checks`: the AdmissionChecks of all; `usage`: whether past usage orders who
+    waits."""
     found: list[tuple[Kind, Json]] = []
     for letter, queue in zip(LETTERS, shape.queues, strict=False):
         spec: Json = {

@@ -1,8 +1,8 @@
-"""What administrators rearrange under load: whom ClusterQueues preempt, which Cohort they are in and what that one has, which flavors
-they have and in which order, which checks they ask, and flavors that go and come back.
+"""What administrators rearrange under load: whom ClusterQueues preempt, which Cohort they are in and what that one has,
+which flavors they have and in which order, which checks they ask, and flavors that go and come back.
 
-In: a step and the scene. Out: what they do to the management cluster's objects; each undoes itself when its time is over, and `set_up`
-has all of it as it is meant."""
+In: a step and the scene. Out: what they do to the management cluster's objects; each undoes itself when its time is
+over, and `set_up` has all of it as it is meant."""
 
 from __future__ import annotations
 
@@ -170,7 +170,8 @@ def _flavor(scene: ActorContext, step: Step) -> None:
 
 
 def _delete_flavor(scene: ActorContext, step: Step) -> None:
-    """A flavor is deleted, which waits for the queues that name it unless its finalizer is taken by hand; and made again."""
+    """A flavor is deleted, which waits for the queues that name it unless its finalizer is taken by hand; and made
+    again."""
     store, name = scene.environment.management.store, (FLAVOR, FLAVOR, SPOT)[step.value % 3]
     found = store.get(RESOURCE_FLAVORS, "", name)
     if step.value % 2:

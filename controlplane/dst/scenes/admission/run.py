@@ -1,8 +1,8 @@
 """One run where this service decides on quota: the plan played, the rules watched, and the end waited for.
 
-In: a plan. Out: an `Outcome`. All that is looked at in the scene `workloads` is looked at here; and, with every commit and
-every event, that reservations are within quota, that the ledger is right, and that decisions about quota and jobs have
-causes; at the end, that the log of them gives the state, and that the ledger agrees with the cluster's objects."""
+In: a plan. Out: an `Outcome`. All that is looked at in the scene `workloads` is looked at here; and, with every commit
+and every event, that reservations are within quota, that the ledger is right, and that decisions about quota and jobs
+have causes; at the end, that the log of them gives the state, and that the ledger agrees with the cluster's objects."""
 
 from __future__ import annotations
 

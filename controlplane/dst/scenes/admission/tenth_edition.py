@@ -1,11 +1,13 @@
-"""What the tenth edition of a plan of admission has beside the ninth: groups of pods that fail, serve, are admitted early and are
-deleted as a whole, finalizers that somebody takes away by hand; jobs that run for too long; queues, Cohorts, flavors and checks that
-are rearranged under load; jobs that also run with fewer pods; sets that are scaled; a process that alone loses its way to a cluster,
-and API servers that are not available in bursts or have forgotten their history.
+"""What the tenth edition of a plan of admission has beside the ninth: groups of pods that fail, serve, are admitted
+early and are deleted as a whole, finalizers that somebody takes away by hand; jobs that run for too long; queues,
+Cohorts, flavors and checks that are rearranged under load; jobs that also run with fewer pods; sets that are scaled; a
+process that alone loses its way to a cluster, and API servers that are not available in bursts or have forgotten their
+history.
 
-In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the steps so far.
-Out: traits, and steps without numbers. Each part has a source of its own, so that one that comes to the others leaves them as they
-are. What is drawn here counts as published once a seed of it is pinned; add an eleventh edition then."""
+In: a source of its own, so that nothing of the editions before is drawn differently; the letters of the queues; the
+steps so far. Out: traits, and steps without numbers. Each part has a source of its own, so that one that comes to the
+others leaves them as they are. What is drawn here counts as published once a seed of it is pinned; add an eleventh
+edition then."""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ _Part = Callable[[random.Random, Sequence[str], Sequence[str], Sequence[Step], i
 
 
 def traits(source: random.Random) -> tuple[str, ...]:
-    """Draw what holds for the whole run: whether pods have queues, also where the ninth edition has none; whether ClusterQueues have
-    two flavors; which sets have queues."""
+    """Draw what holds for the whole run: whether pods have queues, also where the ninth edition has none; whether
+    ClusterQueues have two flavors; which sets have queues."""
     found = [_PODS] if source.random() < 0.5 else []
     if source.random() < 0.3:
         found.append(f"{FLAVORS}{source.randrange(FLAVORED)}")
@@ -121,7 +123,8 @@ _REARRANGED: Trouble = {
 def _rearranged(
     source: random.Random, drawn: Sequence[str], letters: Sequence[str], before: Sequence[Step], first: int
 ) -> list[Step]:
-    """Queues that are rearranged while jobs wait and run, of which some also run with fewer pods; and a check that answers."""
+    """Queues that are rearranged while jobs wait and run, of which some also run with fewer pods; and a check that
+    answers."""
     steps = [
         submission(source, "submit-partial", f"{_sort(source)}-part-{number}", letters)
         for number in range(first, first + source.choice((0, 1, 1, 2)))

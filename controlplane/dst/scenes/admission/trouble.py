@@ -1,5 +1,5 @@
-"""Trouble on the way to API servers that no edition before the tenth has: one process loses its way while others have theirs, servers
-that are not available in bursts, and histories that are forgotten at any moment.
+"""Trouble on the way to API servers that no edition before the tenth has: one process loses its way while others have
+theirs, servers that are not available in bursts, and histories that are forgotten at any moment.
 
 In: a step and the scene. Out: faults of the network, which end when their time is over."""
 

@@ -2,5 +2,5 @@
 one seed.
 
 In: a plan of the scene `candidates`. Out: an `Outcome`, as of every other plan. The loop, the network, the database,
-the starts and ends of processes are those of the scene of Workloads; what is added is who acts (schedulers, kubelets, users) and what
-has to hold (the candidates' rules)."""
+the starts and ends of processes are those of the scene of Workloads; what is added is who acts (schedulers, kubelets,
+users) and what has to hold (the candidates' rules)."""

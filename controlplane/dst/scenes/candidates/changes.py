@@ -29,7 +29,8 @@ def change_of(step: Step, pod: Json) -> Json:
 def unlike(name: str, pod: Json, delegate: Json) -> str:
     """Return in words that a delegate has not followed its pod; "" if it has.
 
-    A pod that was put back to a backup may have lost a deadline or a toleration, which no pod that is there can lose."""
+    A pod that was put back to a backup may have lost a deadline or a toleration, which no pod that is there can
+    lose."""
     wanted, found = _shown(pod), _shown(delegate)
     marks = {key: found[0].get(key) for key in wanted[0]} == wanted[0] and ("labels/app" in found[0]) == (
         "labels/app" in wanted[0]

@@ -1,5 +1,5 @@
-"""The steps of a tenth edition: processes that are cut off, rights that are taken away, targets that are full or refuse Pods,
-invitations, targets, groups and named objects that are changed, kubelets that reject what they are given.
+"""The steps of a tenth edition: processes that are cut off, rights that are taken away, targets that are full or refuse
+Pods, invitations, targets, groups and named objects that are changed, kubelets that reject what they are given.
 
 In: a step and the run. Out: changes of the environment; whatever lasts undoes itself when its time is over."""
 
@@ -159,7 +159,8 @@ def _rejections(scene: Scene, step: Step) -> None:
 
 
 def _cluster(scene: Scene, step: Step) -> None:
-    """The source's administrator deletes a target's MultiKueueCluster, for a while or to have it there again at once."""
+    """The source's administrator deletes a target's MultiKueueCluster, for a while or to have it there again at
+    once."""
     store = scene.environment.management.store
     spec = store.get(MULTIKUEUE_CLUSTERS, "", step.where)["spec"]
     store.delete(MULTIKUEUE_CLUSTERS, "", step.where)

@@ -108,8 +108,8 @@ def finds_no_place_apart(pod: Json) -> bool:
 
 
 def _over(name: str, pod: Json, placing: SourceController, running: Collection[tuple[str, Record]]) -> str:
-    """A pod that has ended runs nowhere, and one that has failed says why: the log, or the pod itself, which a backup may have
-    brought back when all of it was over for the log."""
+    """A pod that has ended runs nowhere, and one that has failed says why: the log, or the pod itself, which a backup
+    may have brought back when all of it was over for the log."""
     if any(phase_of(record) == "Running" for _, record in running):
         return f"{name} has ended, and still runs"
     known = placing.sources.get(stream_of(name))

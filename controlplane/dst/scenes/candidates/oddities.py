@@ -1,5 +1,5 @@
-"""Objects that are there and cannot be read: a field of the wrong type, of a source pod, a Candidate, a delegate or what is
-around them.
+"""Objects that are there and cannot be read: a field of the wrong type, of a source pod, a Candidate, a delegate or
+what is around them.
 
 In: a step and the scene. Out: such an object on the source or on a target. A real API server with the CRDs of the day
 refuses most of them; one with older or patched CRDs does not. The simulated kubelets carry such a field along and take
@@ -41,8 +41,8 @@ def _waits_or_runs(pod: Json) -> bool:
 
 
 class SpoiledField(NamedTuple):
-    """A field of a kind that is given a value of the wrong type: where it is, the value, and the subresource by which it is
-    written. `ours`: which objects it is spoiled of."""
+    """A field of a kind that is given a value of the wrong type: where it is, the value, and the subresource by which
+    it is written. `ours`: which objects it is spoiled of."""
 
     kind: Kind
     path: tuple[str, ...]

@@ -105,8 +105,8 @@ def plan_of(seed: int, *, edition: int = EDITION, trouble: int = -1) -> Plan:
 
 
 def _tenth(plan: Plan, targets: Sequence[str], processes: Sequence[str]) -> Plan:
-    """Return a plan with what the tenth edition has beside those before: and a node more for what comes while all targets are
-    full, and for the pod that comes gated."""
+    """Return a plan with what the tenth edition has beside those before: and a node more for what comes while all
+    targets are full, and for the pod that comes gated."""
     source = random.Random(f"plan 10 {SCENE} {plan.seed}")  # noqa: S311 - as above
     more = tenth_edition.traits(source)
     nodes = {name: count + 1 + (tenth_edition.FULL in more) for name, count in plan.quotas.items()}

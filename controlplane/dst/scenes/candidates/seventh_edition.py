@@ -1,4 +1,5 @@
-"""What the seventh edition of a plan of this scene has beside the sixth: logs that go back, objects that cannot be read.
+"""What the seventh edition of a plan of this scene has beside the sixth: logs that go back, objects that cannot be
+read.
 
 In: a source of its own, so that nothing of an earlier edition is drawn differently; the targets, the pods that are
 submitted. Out: steps without numbers. What is drawn here counts as published once a seed of it is pinned."""

@@ -1,6 +1,7 @@
-"""What the tenth edition of a plan of this scene has beside those before: virtual nodes, snapshots, targets that are full so
-that pods preempt, processes that are cut off alone, databases that err, rights that are taken away, kubelets that reject,
-gated pods, and what administrators do to invitations, targets, kubeconfigs and namespaces, users to groups and ConfigMaps.
+"""What the tenth edition of a plan of this scene has beside those before: virtual nodes, snapshots, targets that are
+full so that pods preempt, processes that are cut off alone, databases that err, rights that are taken away, kubelets
+that reject, gated pods, and what administrators do to invitations, targets, kubeconfigs and namespaces, users to groups
+and ConfigMaps.
 
 In: a source of its own, so that nothing of an earlier edition is drawn differently; the targets, the steps so far. Out:
 traits, and steps without numbers. What is drawn here counts as published once a seed of it is pinned."""

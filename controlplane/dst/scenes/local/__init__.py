@@ -2,5 +2,5 @@
 one seed.
 
 In: a plan of the scene `local`. Out: an `Outcome`, as of every other plan. `controlplane run`, with the controllers of
-one's own cluster, and `controlplane scheduler run` are the real ones, each with a log of its own; Deployments, kubelets,
-Tekton and people are simulated. Loop, network and database are those of the package around."""
+one's own cluster, and `controlplane scheduler run` are the real ones, each with a log of its own; Deployments,
+kubelets, Tekton and people are simulated. Loop, network and database are those of the package around."""

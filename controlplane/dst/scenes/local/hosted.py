@@ -1,5 +1,5 @@
-"""The controllers of one's own cluster, as the scene hosts them: their settings, what they wrote on the objects that they
-made, and what is asked of them.
+"""The controllers of one's own cluster, as the scene hosts them: their settings, what they wrote on the objects that
+they made, and what is asked of them.
 
 In: objects, events, hosted controllers. Out: what the scene and its rules have to know."""
 

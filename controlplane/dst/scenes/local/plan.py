@@ -76,7 +76,8 @@ _NOWHERE = frozenset({"compact", "database-away"})
 
 
 def plan_of(seed: int, *, edition: int = EDITION, made: int = 0, trouble: int = -1) -> Plan:
-    """Draw a plan; editions before the tenth are alike. `made` and `trouble` fix how much is created and how much goes wrong."""
+    """Draw a plan; editions before the tenth are alike. `made` and `trouble` fix how much is created and how much goes
+    wrong."""
     source = random.Random(f"plan local {seed}")  # noqa: S311 - reproducible on purpose
     cpus = {name: source.choice((2, 3, 4)) for name in NODES}
     replicas = 2 if source.random() < 0.5 else 1
@@ -94,8 +95,8 @@ def plan_of(seed: int, *, edition: int = EDITION, made: int = 0, trouble: int = 
 
 
 def _tenth(source: random.Random, replicas: int) -> tuple[tuple[str, ...], list[Step]]:
-    """Draw what the tenth edition has beside those before, from a source of its own: snapshots, pieces of watches that are
-    handed over together, faults of one process, of a database, of the API server."""
+    """Draw what the tenth edition has beside those before, from a source of its own: snapshots, pieces of watches that
+    are handed over together, faults of one process, of a database, of the API server."""
     traits = tuple(trait for trait, share in ((SNAPSHOTS, 0.4), (PIECES, 0.5)) if source.random() < share)
     sorts = (CONTROLLERS, SCHEDULER)
     processes = [f"{sort}-{number}" for sort in sorts for number in range(1, replicas + 1)]

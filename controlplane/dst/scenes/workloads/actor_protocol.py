@@ -16,7 +16,8 @@ from controlplane.kube.kinds import Json, Kind
 class ActorContext(Protocol):
     """What acts act on. `submitted` are the users' jobs by name, `deleted` those that a user took back, `planted` what
     is somebody else's: UID to name; `pods` the users' pods as they make them, and `gates_pods` whether they gate what
-    must not run on the management cluster themselves; `made` every job as its user made it, `webhook` what is asked then."""
+    must not run on the management cluster themselves; `made` every job as its user made it, `webhook` what is asked
+    then."""
 
     environment: WorkloadEnvironment
     database: SimulatedDatabase

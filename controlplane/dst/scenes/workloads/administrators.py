@@ -1,5 +1,5 @@
-"""The steps in which administrators act: on what clusters are called, on what is said of them, on who nominates them, on the
-users' namespace; and somebody else's dispatcher.
+"""The steps in which administrators act: on what clusters are called, on what is said of them, on who nominates them,
+on the users' namespace; and somebody else's dispatcher.
 
 In: a step and the scene. Out: what they do to the management cluster's objects."""
 

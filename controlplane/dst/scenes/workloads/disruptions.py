@@ -1,7 +1,9 @@
-"""The steps of a tenth edition: processes that are cut off or come back with other settings, rights that are taken away,
-what administrators do to checks, configurations, Secrets and workers' queues, and what people do to copies and Workloads.
+"""The steps of a tenth edition: processes that are cut off or come back with other settings, rights that are taken
+away, what administrators do to checks, configurations, Secrets and workers' queues, and what people do to copies and
+Workloads.
 
-In: a step and the scene. Out: what happens on the environment, to processes and databases; whatever lasts undoes itself."""
+In: a step and the scene. Out: what happens on the environment, to processes and databases; whatever lasts undoes
+itself."""
 
 from __future__ import annotations
 
@@ -91,7 +93,8 @@ def _rollout(scene: ActorContext, step: Step) -> None:
 
 
 def _config(scene: ActorContext, step: Step) -> None:
-    """Somebody changes which clusters are used: in another order, one that nobody has defined, none, or no configuration."""
+    """Somebody changes which clusters are used: in another order, one that nobody has defined, none, or no
+    configuration."""
     store, names = scene.environment.management.store, sorted(scene.environment.workers)
     change = step.value % 4
     if change == 3:
@@ -105,7 +108,8 @@ def _config(scene: ActorContext, step: Step) -> None:
 
 
 def _check(scene: ActorContext, step: Step) -> None:
-    """Somebody has the AdmissionCheck lead to something else, or to nothing; or deletes it and has it there again at once."""
+    """Somebody has the AdmissionCheck lead to something else, or to nothing; or deletes it and has it there again at
+    once."""
     store = scene.environment.management.store
     before = store.get(ADMISSION_CHECKS, "", CHECK)["spec"]
     right = before["parameters"]
@@ -206,8 +210,8 @@ def _foreign_clone(scene: ActorContext, step: Step) -> None:
 
 
 def _give_way(scene: ActorContext) -> None:
-    """Whoever has a Workload by the name of one whose job may go to some clusters only takes it away: there may be no cluster
-    beside that one, and nobody else would ever end the wait."""
+    """Whoever has a Workload by the name of one whose job may go to some clusters only takes it away: there may be no
+    cluster beside that one, and nobody else would ever end the wait."""
     for record in scene.environment.management.store.records(WORKLOADS):
         owners = {owner["name"] for owner in record.obj["metadata"].get("ownerReferences") or ()}
         if is_true(record.obj, "Finished") or not any(is_bound(scene, owner) for owner in owners):
@@ -220,8 +224,8 @@ def _give_way(scene: ActorContext) -> None:
 
 
 def _reclass(scene: ActorContext, step: Step) -> None:
-    """A user gives his job a class of priority. Kueue takes that over while nothing is reserved for the Workload; here that
-    follows at once, as it does in a `Workload` that its administrator edits."""
+    """A user gives his job a class of priority. Kueue takes that over while nothing is reserved for the Workload; here
+    that follows at once, as it does in a `Workload` that its administrator edits."""
     kind = scene.submitted.get(step.where)
     if kind is None or step.where in scene.deleted:
         return

@@ -34,8 +34,8 @@ ClusterSetup = Callable[[str, ClusterSpec], ClusterSpec]
 
 @dataclass(slots=True)
 class JobWebhook:
-    """Our webhook of jobs: whether it is `away`, the jobs that were created meanwhile, which it has not seen, and those of
-    which a backup may still have one that it has not seen."""
+    """Our webhook of jobs: whether it is `away`, the jobs that were created meanwhile, which it has not seen, and those
+    of which a backup may still have one that it has not seen."""
 
     away: bool = False
     unheard: set[str] = field(default_factory=set)
@@ -114,8 +114,8 @@ class ClusterEnvironment:
 
 
 class WorkloadEnvironment:
-    """All clusters. `on_commit(cluster, commit)` hears of every change, `on_incarnation(cluster)` of a cluster that began
-    anew.
+    """All clusters. `on_commit(cluster, commit)` hears of every change, `on_incarnation(cluster)` of a cluster that
+    began anew.
     """
 
     def __init__(
@@ -167,8 +167,8 @@ class WorkloadEnvironment:
         return {name: place for name, place in self.places.items() if name != MANAGEMENT}
 
     def is_misled_to(self, name: str) -> bool:
-        """Whether another worker's kubeconfig leads to a worker, or did a moment ago: whoever cannot read the Secret that took
-        its place still goes there.
+        """Whether another worker's kubeconfig leads to a worker, or did a moment ago: whoever cannot read the Secret
+        that took its place still goes there.
         """
         return name in self.misled.values() or self.loop.time() < self._misled_until.get(name, -_READ_BY) + _READ_BY
 

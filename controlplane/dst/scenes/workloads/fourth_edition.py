@@ -1,6 +1,6 @@
-"""What the fourth edition of a plan has beside the third: who nominates, by which rules, jobs of every kind, elastic jobs
-that become larger and smaller, jobs that say where they may go, and administrators who change what clusters are called
-and what is said of them.
+"""What the fourth edition of a plan has beside the third: who nominates, by which rules, jobs of every kind, elastic
+jobs that become larger and smaller, jobs that say where they may go, and administrators who change what clusters are
+called and what is said of them.
 
 In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the number from which
 jobs are counted. Out: traits, which hold for the whole run, and steps without numbers. What is drawn here counts as
@@ -45,8 +45,8 @@ def traits(source: random.Random) -> tuple[str, ...]:
 
 
 def draw(source: random.Random, drawn: Sequence[str], workers: Sequence[str], first: int) -> list[Step]:
-    """Draw the steps: one to three jobs of other kinds, an elastic one, perhaps one that says where it may go, and one or
-    two scenes.
+    """Draw the steps: one to three jobs of other kinds, an elastic one, perhaps one that says where it may go, and one
+    or two scenes.
     """
     kinds = [trait.removeprefix(KIND) for trait in drawn if trait.startswith(KIND)]
     steps = [_of_a_kind(source, kinds, number) for number in range(first, first + source.randint(1, 3))]

@@ -1,8 +1,8 @@
 """Pods, groups of pods and sets in a run: what its clusters have for them, who gates them, and what people do to them.
 
-In: the traits of a plan; a step and the scene; what happens on the management cluster. Out: clusters that serve the kinds;
-the webhook of jobs, asked about each creation; pods that are made again, as by a controller, when Kueue has taken them
-away."""
+In: the traits of a plan; a step and the scene; what happens on the management cluster. Out: clusters that serve the
+kinds; the webhook of jobs, asked about each creation; pods that are made again, as by a controller, when Kueue has
+taken them away."""
 
 from __future__ import annotations
 
@@ -195,8 +195,8 @@ def _is_final(pod: Json) -> bool:
 
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
-    """Have those pods of groups made again that a backup lacks, while it has others of the group; one that had ended and is back
-    has somebody who makes it again too.
+    """Have those pods of groups made again that a backup lacks, while it has others of the group; one that had ended
+    and is back has somebody who makes it again too.
     """
     places = {name.partition("-try-")[0] for name in scene.pods}
     for name in sorted(there):
@@ -250,9 +250,9 @@ def _webhook_away(scene: ActorContext, step: Step) -> None:
 
 
 def webhook_back(scene: ActorContext) -> None:
-    """Let the webhook answer again, and users delete and make again what was made without it, a group of pods as a whole:
-    Kueue has deactivated it, and queues what was deactivated for a check no more (`WorkloadReconciler.Reconcile` in
-    kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, ff69552e).
+    """Let the webhook answer again, and users delete and make again what was made without it, a group of pods as a
+    whole: Kueue has deactivated it, and queues what was deactivated for a check no more (`WorkloadReconciler.Reconcile`
+    in kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, ff69552e).
     """
     scene.webhook.away = False
     groups = {name.rpartition("-pod-")[0] for name in scene.webhook.unheard} - {""}
@@ -269,7 +269,8 @@ def webhook_back(scene: ActorContext) -> None:
 
 
 def unheard_again(scene: ActorContext) -> None:
-    """Let users make again, a little later, what a backup has brought back that may have been made without the webhook."""
+    """Let users make again, a little later, what a backup has brought back that may have been made without the
+    webhook."""
     scene.webhook.unheard |= scene.webhook.ever & scene.submitted.keys()
     if scene.webhook.unheard and not scene.webhook.away:
         scene.after(_AGAIN, webhook_back, scene)

@@ -1,6 +1,7 @@
 """Lists the kinds of job that the simulated clusters of this scene run, and how each is handled.
 
-In: nothing. Out: adapters by kind. Those of Kueue's job framework are there always; pods and sets where a plan says so."""
+In: nothing. Out: adapters by kind. Those of Kueue's job framework are there always; pods and sets where a plan says
+so."""
 
 from __future__ import annotations
 

@@ -136,7 +136,8 @@ def create_job(scene: ActorContext, kind: Kind, job: Json) -> None:
 
 
 def _submit_kind(scene: ActorContext, step: Step) -> None:
-    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long enough."""
+    """A job of the kind that its name says. One that has no end of its own is taken back when it has run long
+    enough."""
     kind = KINDS_BY_WORD[step.where.split("-")[1]]
     _submit(kind)(scene, step)
     if kind.kind in ENDLESS:

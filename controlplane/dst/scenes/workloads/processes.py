@@ -1,8 +1,8 @@
 """Says under which policy Workloads are dispatched in plans of an edition.
 
-In: an edition, the traits of a plan. Out: the policy, and the settings of the processes. A trait is a dispatcher, a rule of
-the one that scores, a kind of job, that quota is automated, who keeps jobs from running on the management cluster, or that
-copies wait for us before they preempt others; plans before the fourth edition have none."""
+In: an edition, the traits of a plan. Out: the policy, and the settings of the processes. A trait is a dispatcher, a
+rule of the one that scores, a kind of job, that quota is automated, who keeps jobs from running on the management
+cluster, or that copies wait for us before they preempt others; plans before the fourth edition have none."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the seventh edition of a plan has beside the sixth: the users' namespace is deleted on a worker, with all that is in it,
-and is there again after a while.
+"""What the seventh edition of a plan has beside the sixth: the users' namespace is deleted on a worker, with all that
+is in it, and is there again after a while.
 
-In: a source of its own, so that nothing of the editions before is drawn differently. Out: steps without numbers. What is drawn
-here counts as published once a seed of it is pinned; add an eighth edition then."""
+In: a source of its own, so that nothing of the editions before is drawn differently. Out: steps without numbers. What
+is drawn here counts as published once a seed of it is pinned; add an eighth edition then."""
 
 from __future__ import annotations
 

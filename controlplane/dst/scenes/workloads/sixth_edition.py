@@ -1,9 +1,9 @@
 """What the sixth edition of a plan has beside the fifth: copies that wait for us before they preempt others, sets that
 are scaled, and our webhook away while jobs are created.
 
-In: a source of its own, so that nothing of the editions before is drawn differently; the traits and the steps so far; the
-number from which jobs are counted. Out: traits, and steps without numbers. What is drawn here counts as published once a
-seed of it is pinned; add a seventh edition then."""
+In: a source of its own, so that nothing of the editions before is drawn differently; the traits and the steps so far;
+the number from which jobs are counted. Out: traits, and steps without numbers. What is drawn here counts as published
+once a seed of it is pinned; add a seventh edition then."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""What the tenth edition of a plan has beside those before: processes that are cut off alone, start from snapshots and are
-replaced by others with other settings, a database that errs, rights that are taken away, copies that are deleted as soon as
-they have ended, and what people and administrators do to copies, Workloads, checks, Secrets and workers' queues.
+"""What the tenth edition of a plan has beside those before: processes that are cut off alone, start from snapshots and
+are replaced by others with other settings, a database that errs, rights that are taken away, copies that are deleted as
+soon as they have ended, and what people and administrators do to copies, Workloads, checks, Secrets and workers'
+queues.
 
-In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the replicas; the steps so
-far. Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is pinned."""
+In: a source of its own, so that nothing of the editions before is drawn differently; the workers; the replicas; the
+steps so far. Out: traits, and steps without numbers. What is drawn here counts as published once a seed of it is
+pinned."""
 
 from __future__ import annotations
 
