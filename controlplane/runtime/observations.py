@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 from controlplane.log.event import Event, Kept
 
 E = TypeVar("E", bound=Event)
+K = TypeVar("K")
+V = TypeVar("V", bound="ObjectObserved")
 
 
 class ObservationsAhead(Generic[E]):
@@ -52,6 +54,13 @@ class ObjectVanished(Event):
     name: str
     uid: str
     resource_version: str = ""
+
+
+def forget(known: dict[K, V], key: K, gone: ObjectVanished) -> None:
+    """Forget what is known under a key if that is what is gone, by its UID: an end that is told again may come after
+    another object of the name."""
+    if key in known and known[key].uid == gone.uid:
+        del known[key]
 
 
 class SubjectObserved(Event):

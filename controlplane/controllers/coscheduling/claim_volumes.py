@@ -20,6 +20,7 @@ class ClaimVolumes:
 
     def __init__(self) -> None:
         self._volumes: dict[str, BoundVolume] = {}
+        self._uids: dict[str, str] = {}
         self._of: dict[_Place, str] = {}
         self._since: dict[_Place, int] = {}
         self._uses: dict[str, tuple[_Place, ...]] = {}
@@ -50,8 +51,14 @@ class ClaimVolumes:
 
     def fold(self, recorded: Recorded, name: str) -> list[str]:
         """Take an event of a volume; return the streams of the runs that it concerns."""
-        event, before = recorded.event, self._volumes.pop(name, None)
-        places = []
+        event = recorded.event
+        if isinstance(event, observations.VolumeGone):
+            if event.uid != self._uids.get(name, event.uid):
+                return []
+            self._uids.pop(name, None)
+        if isinstance(event, observations.VolumeObserved):
+            self._uids[name] = event.uid
+        before, places = self._volumes.pop(name, None), []
         if before is not None:
             place = before.namespace, before.claim
             places.append(place)

@@ -267,12 +267,14 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             found = tuple(Taint(one.key, one.value, one.effect) for one in event.taints)
             view = NodeView(name=name, cordoned=event.cordoned, taints=found)
             capacity = capacity_of(event, found)
+            since = before.since if before is not None and before.view == view else recorded.position
+            self.nodes[name] = NodeFitness(view, since, capacity, event.uid)
             if before is not None and (before.view, before.capacity) == (view, capacity):
                 return
-            since = before.since if before is not None and before.view == view else recorded.position
-            self.nodes[name] = NodeFitness(view, since, capacity)
         elif isinstance(event, observations.NodeGone):
-            self.nodes.pop(name, None)
+            if before is None or before.uid != event.uid:
+                return
+            del self.nodes[name]
         self._nodes_at, self._nodes_since = recorded.position, recorded.recorded_at
         self._enqueue(*sorted(self._on_node.get(name, ())))
 

@@ -35,6 +35,7 @@ class NodeFitness(msgspec.Struct, frozen=True):
     view: NodeView
     since: int
     capacity: NodeCapacity | None = None
+    uid: str = ""
 
 
 def capacity_of(seen: NodeObserved, taints: tuple[Taint, ...]) -> NodeCapacity | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.conditions import route_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
-from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.observations import (
     AdmissionCheckObserved,
     ClusterQueueObserved,
@@ -35,6 +34,7 @@ from controlplane.kube.kinds import (
     WORKLOADS,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.observations import forget
 
 
 def is_slice(state: WorkloadState) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue import objects
-from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.observations import (
     Observation,
     WorkerClusterQueueGone,
@@ -31,6 +30,7 @@ from controlplane.kube.kinds import CLUSTER_QUEUES, LOCAL_QUEUES, Json, Kind, me
 from controlplane.kube.quantities import nanos, spell, to_milli
 from controlplane.log.event import Body, Event, Recorded
 from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.observations import forget
 
 CLUSTER_QUEUE, LOCAL_QUEUE = "workerclusterqueue", "workerlocalqueue"
 """The first words of their streams."""

@@ -34,7 +34,6 @@ from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
 from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.facets import of_workload
-from controlplane.controllers.multikueue.forgetting import forget
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_listed, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
@@ -51,6 +50,7 @@ from controlplane.kube.kinds import (
     WORKLOADS,
 )
 from controlplane.log.event import Recorded
+from controlplane.runtime.observations import forget
 
 _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTIKUEUE_CLUSTERS.name)
 _CONNECTIVITY = connectivity.EVENTS

@@ -55,6 +55,7 @@ from controlplane.controllers.connectivity.versions import ResourceVersionTracke
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
+from controlplane.runtime.observations import forget
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
 HEARS = frozenset({"cluster", "fleet", "service", "virtualnode"})
@@ -79,6 +80,7 @@ class SourceController(SourceCandidates):
         self.newest = ResourceVersionTracker(_shown)
         self.watch_changed = True
         self.nodes: dict[str, str] = {}
+        self._node_uids: dict[str, str] = {}
         self._pairs: Counter[tuple[str, str]] = Counter()
         self._clusters: set[str] = set()
 
@@ -144,11 +146,11 @@ class SourceController(SourceCandidates):
             case CandidateTargetObserved() as seen:
                 self._own.setdefault(seen.namespace, {})[seen.name] = seen
             case CandidateTargetGone() as gone:
-                self._own.get(gone.namespace, {}).pop(gone.name, None)
+                forget(self._own.get(gone.namespace, {}), gone.name, gone)
             case SourceNamespaceObserved() as found:
                 self._namespaces[found.name] = found
             case SourceNamespaceGone() as left:
-                self._namespaces.pop(left.name, None)
+                forget(self._namespaces, left.name, left)
             case _:
                 return
         self.positions.around |= {f"namespace/{name}": recorded.position for name in names ^ self._namespaces.keys()}
@@ -160,7 +162,13 @@ class SourceController(SourceCandidates):
     def _fold_node(self, cluster: str, recorded: Recorded) -> None:
         """Note which virtual Nodes there are: pods may be bound to them."""
         before, event = self.nodes.get(cluster), recorded.event
+        if isinstance(event, VirtualNodeGone):
+            if event.uid != self._node_uids.get(cluster, event.uid):
+                return
+            self._node_uids.pop(cluster, None)
         leaving = isinstance(event, (VirtualNodeGone, VirtualNodeRemoved))
+        if isinstance(event, VirtualNodeObserved):
+            self._node_uids[cluster] = event.uid
         if leaving or (isinstance(event, VirtualNodeObserved) and event.deleting):
             self.nodes.pop(cluster, None)
         elif isinstance(event, VirtualNodeObserved):

@@ -30,6 +30,7 @@ from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
 from controlplane.runtime.facets import Ledger, cause_of, causes_of
+from controlplane.runtime.observations import forget
 from controlplane.runtime.writes import WritingController
 
 _LISTED = frozenset({PODS.name, CANDIDATES.name, CANDIDATE_SOURCES.name})
@@ -81,7 +82,7 @@ class TargetController(WritingController[events.TargetWrite]):
             if isinstance(event, events.InvitationObserved):
                 self.invitations[stream] = event
             elif isinstance(event, events.InvitationGone):
-                self.invitations.pop(stream, None)
+                forget(self.invitations, stream, event)
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif kind == STREAM:

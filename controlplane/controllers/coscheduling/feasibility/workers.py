@@ -30,6 +30,7 @@ from controlplane.log.event import Recorded
 T = TypeVar("T")
 # An object that is there is believed for this long; one that is not is looked for again after a while, ever more
 # rarely.
+_GONE = (events.WorkerNodeGone, events.WorkerClassGone)
 _BELIEVED = timedelta(minutes=10)
 _FIRST_PAUSE, _LAST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 
@@ -116,6 +117,7 @@ class WorkerCapacity:
         self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
         self._classes: dict[str, tuple[bool, bool]] = {}  # by name: bound late, the default
         self._placeholders: dict[str, tuple[str, str, str]] = {}  # by UID: namespace, run, node
+        self._uids: dict[str, str] = {}  # of nodes and classes, by stream
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
@@ -139,6 +141,12 @@ class WorkerCapacity:
             return self._looked(event, recorded)
         self.version += 1
         self._sorted, self._memo = None, {}
+        if isinstance(event, (events.WorkerNodeObserved, events.WorkerClassObserved)):
+            self._uids[recorded.stream] = event.uid
+        elif isinstance(event, _GONE):
+            if event.uid != self._uids.get(recorded.stream, event.uid):
+                return None
+            self._uids.pop(recorded.stream, None)
         match event:
             case events.WorkerNodeObserved():
                 self._keep("nodes", self._nodes, event.name, _capacity(event), recorded.position)

@@ -26,8 +26,10 @@ def fold_namespace(index: FoldedAdmission, recorded: Recorded) -> None:
     """Take an event of a namespace: its labels select it, and its Workloads may be admissible now, or no more."""
     event: Any = recorded.event
     if isinstance(event, events.AdmissionNamespaceObserved):
+        index.namespaces[event.name] = event.uid
         index.changed(recorded, lambda now: index.engine.put_namespace(event.name, event.labels, now))
-    elif isinstance(event, events.AdmissionNamespaceGone):
+    elif isinstance(event, events.AdmissionNamespaceGone) and index.namespaces.get(event.name) == event.uid:
+        del index.namespaces[event.name]
         index.changed(recorded, lambda now: index.engine.drop_namespace(event.name))
     index.enqueue(f"admission/workload/{key}" for key in index.workloads if key.startswith(f"{event.name}/"))
 

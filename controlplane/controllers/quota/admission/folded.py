@@ -30,8 +30,9 @@ CYCLE = "admission/cycle"
 
 class FoldedAdmission:
     """What was folded. `objects` are the states of what is no Workload, by stream; `needs` is what is followed beside
-    `KINDS`, as flavors and ClusterQueues are; `touched` is the position of the last event about a Workload of a Cohort
-    tree, by the name of its root, and `moved` that of the last change of anything."""
+    `KINDS`, as flavors and ClusterQueues are; `namespaces` has the UIDs of namespaces by name; `touched` is the
+    position of the last event about a Workload of a Cohort tree, by the name of its root, and `moved` that of the last
+    change of anything."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.engine = State(settings)
@@ -46,6 +47,7 @@ class FoldedAdmission:
         self._defaults: dict[str, PodDefaults] = {}
         self.nodes = NodeObjects()
         self.needs: tuple[Kind, ...] = ()
+        self.namespaces: dict[str, str] = {}
         self.devices = DeviceObjects(settings.devices)
 
     @property
