@@ -30,7 +30,6 @@ from controlplane.log.event import Recorded
 T = TypeVar("T")
 # An object that is there is believed for this long; one that is not is looked for again after a while, ever more
 # rarely.
-_GONE = (events.WorkerNodeGone, events.WorkerClassGone)
 _BELIEVED = timedelta(minutes=10)
 _FIRST_PAUSE, _LAST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 
@@ -141,12 +140,8 @@ class WorkerCapacity:
             return self._looked(event, recorded)
         self.version += 1
         self._sorted, self._memo = None, {}
-        if isinstance(event, (events.WorkerNodeObserved, events.WorkerClassObserved)):
-            self._uids[recorded.stream] = event.uid
-        elif isinstance(event, _GONE):
-            if event.uid != self._uids.get(recorded.stream, event.uid):
-                return None
-            self._uids.pop(recorded.stream, None)
+        if self._is_end_of_another(recorded.stream, event):
+            return None
         match event:
             case events.WorkerNodeObserved():
                 self._keep("nodes", self._nodes, event.name, _capacity(event), recorded.position)
@@ -166,6 +161,16 @@ class WorkerCapacity:
             case events.WorkerFlagsGone():
                 self._flagged({}, recorded.position)
         return None
+
+    def _is_end_of_another(self, stream: str, event: Any) -> bool:
+        """Whether what is gone is not the node or class that is known, but an earlier one of its name."""
+        if isinstance(event, (events.WorkerNodeObserved, events.WorkerClassObserved)):
+            self._uids[stream] = event.uid
+        elif isinstance(event, (events.WorkerNodeGone, events.WorkerClassGone)):
+            if event.uid != self._uids.get(stream, event.uid):
+                return True
+            self._uids.pop(stream, None)
+        return False
 
     def _keep(self, facet: str, among: dict[str, T], name: str, value: T | None, position: int) -> None:
         """Keep what is now known of something, None if it is gone."""
