@@ -115,7 +115,7 @@ class Life:
         self.stream, self.job_stream = f"workload/{namespace}/{name}", f"job/{JOBS.name}/{namespace}/{job}"
         self.local: dict[str, Any] = {}
         self.conditions: dict[tuple[str, str], Condition] = {}
-        self.job_uid = f"uid-{job}"
+        self.uid, self.job_uid = f"uid-{name}", f"uid-{job}"
 
     def put(self, event: Event, cluster: str = MANAGEMENT, stream: str = "") -> Life:
         self.script.put(NewEvent(stream=stream or self.stream, event=event, cluster=cluster))
@@ -163,7 +163,7 @@ class Life:
             [observations.CheckState(name="mk", state=check, last_transition_time=self.script.now.isoformat())],
         )
         event = observations.WorkloadObserved(
-            **self.identity(f"uid-{self.name}"),
+            **self.identity(self.uid),
             owner=observations.Owner(api_version="batch/v1", kind="Job", name=self.job_name, uid=self.job_uid),
             template="bb",
             spec_key="spec",
@@ -176,7 +176,7 @@ class Life:
         return self.put(event)
 
     def gone(self) -> Life:
-        return self.put(observations.WorkloadGone(namespace=self.namespace, name=self.name, uid=f"uid-{self.name}"))
+        return self.put(observations.WorkloadGone(namespace=self.namespace, name=self.name, uid=self.uid))
 
     def clone(self, cluster: str, conditions: dict[str, Any] | None = None, **fields: Any) -> Life:
         event = observations.CloneObserved(

@@ -70,20 +70,12 @@ def _another_job(script: Script, life: Life, cluster: str, away: set[str]) -> No
 
 
 def _recreated(script: Script, life: Life, cluster: str, away: set[str]) -> None:
-    uid = getattr(life, "seen_uid", f"uid-{life.name}")
-    fresh = f"uid-{life.name}-{script.rv()}"
-    gone = observations.WorkloadGone(namespace=life.namespace, name=life.name, uid=uid)
+    gone = observations.WorkloadGone(namespace=life.namespace, name=life.name, uid=life.uid)
     if _even(script):
         life.put(gone)
     life.conditions.clear()
     life.local = {}
-    life.identity = lambda given: {  # type: ignore[method-assign]
-        "namespace": life.namespace,
-        "name": life.name,
-        "uid": fresh if given == f"uid-{life.name}" else given,
-        "resource_version": script.rv(),
-    }
-    life.seen_uid = fresh  # type: ignore[attr-defined]
+    life.uid = f"uid-{life.name}-{script.rv()}"
     life.seen({"QuotaReserved": ("Pending", "the queue is full")})
     if script.recorded[-2].event is not gone:
         life.put(gone)

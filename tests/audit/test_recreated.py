@@ -26,12 +26,7 @@ NAME = "w-0a1b2"
 def another(script: Script, uid: str) -> Life:
     """A Workload that has the name of one before."""
     life = script.workload(NAME)
-    life.identity = lambda _: {  # type: ignore[method-assign]
-        "namespace": "default",
-        "name": NAME,
-        "uid": uid,
-        "resource_version": script.rv(),
-    }
+    life.uid = uid
     return life
 
 
