@@ -254,7 +254,7 @@ class Reflector:
 
     async def _consume(self, api: ApiServer, seconds: int) -> None:
         era = self._era
-        async with aclosing(self._stream(api, seconds)) as stream:
+        async with aclosing(self._stream(api, seconds, self._pace.idle_timeout)) as stream:
             async for lines in stream:
                 for start in range(0, len(lines), self._pace.chunk):
                     if era != self._era or self._doubtful:
@@ -264,8 +264,8 @@ class Reflector:
                 if self._doubtful:  # what was shown does not fit: the next line may be a minute away
                     return
 
-    def _stream(self, api: ApiServer, seconds: int) -> AsyncGenerator[list[bytes], None]:
-        spec, place, idle = self.spec, (self._position, max(1, seconds)), self._pace.idle_timeout
+    def _stream(self, api: ApiServer, seconds: int, idle: float) -> AsyncGenerator[list[bytes], None]:
+        spec, place = self.spec, (self._position, max(1, seconds))
         return api.watch(WatchQuery(spec.kind, *place, idle, spec.namespace, spec.label_selector, spec.field_selector))
 
     async def _take(self, lines: Sequence[bytes]) -> None:
@@ -365,7 +365,7 @@ class Reflector:
 
     async def _try_watch(self, api: ApiServer) -> None:
         """Find out whether a kind that may be listed but not watched may be watched by now; if so, list again."""
-        async with aclosing(self._stream(api, 1)) as stream:
+        async with aclosing(self._stream(api, 1, self._pace.off_try)) as stream:
             async for _ in stream:
                 break
         self._position = ""

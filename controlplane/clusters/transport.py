@@ -28,6 +28,7 @@ from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.protocol import ApiError, Unreachable, UnreadableResponse
 from controlplane.clusters.response_body import ENCODING, OBJECT, PAGE, body_of, packed, refusal_of
 from controlplane.clusters.responses import api_error, decoded, scrubbed
+from controlplane.clusters.sockets import kept_alive
 from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery, WatchQuery
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.tunnel import Headers, Stream, open_tunnel
@@ -290,7 +291,9 @@ class Transport(ApiServer):
             raise RuntimeError("closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl, keepalive_timeout=60.0),
+                connector=aiohttp.TCPConnector(
+                    limit=0, ssl=self._ssl, keepalive_timeout=60.0, socket_factory=kept_alive
+                ),
                 headers={"User-Agent": self._user_agent},
                 trust_env=False,
                 read_bufsize=_READ_BUFFER,

@@ -56,6 +56,18 @@ class ObjectVanished(Event):
     resource_version: str = ""
 
 
+def is_end_of_another(uids: dict[str, str], key: str, event: object) -> bool:
+    """Whether an event tells the end of an object that is not the one known under a key, but an earlier one of the
+    name. `uids` holds whose UID is known under which key: what the event shows is noted there, and what it ends."""
+    if isinstance(event, ObjectObserved):
+        uids[key] = event.uid
+    elif isinstance(event, ObjectVanished):
+        if event.uid != uids.get(key, event.uid):
+            return True
+        uids.pop(key, None)
+    return False
+
+
 def forget(known: dict[K, V], key: K, gone: ObjectVanished) -> None:
     """Forget what is known under a key if that is what is gone, by its UID: an end that is told again may come after
     another object of the name."""

@@ -22,6 +22,7 @@ from tests.clusters.miniapi import (
     status,
     until,
 )
+from tests.support.waiting import PATIENCE
 
 
 async def test_list_in_pages_then_watch_from_there(api: MiniApi) -> None:
@@ -152,6 +153,20 @@ async def test_a_kind_that_may_be_listed_but_not_watched_does_not_flap(api: Mini
         assert f.log.seen() == ["synced", "off Forbidden"]
         assert len(api.lists()) == 1
         del api.refuse["watch", "workloads"]
+        api.stream().put_nowait(END)
+        await f.shows("synced", "off Forbidden", "gap")
+
+
+async def test_a_try_that_gets_no_answer_is_given_up_before_a_watch_would_be(api: MiniApi) -> None:
+    """A watch waits for minutes for a byte. Whether a kind may be watched by now is answered within seconds, or it is
+    asked again."""
+    api.refuse["watch", "workloads"] = lambda: status(403)
+    pace = dataclasses.replace(QUICK, idle_timeout=10 * PATIENCE, off_try=0.05)
+    async with following(api, pace=pace) as f:
+        await f.shows("synced", "off Forbidden")
+        del api.refuse["watch", "workloads"]
+        tried = len(api.watches())
+        await until(lambda: len(api.watches()) >= tried + 3)
         api.stream().put_nowait(END)
         await f.shows("synced", "off Forbidden", "gap")
 

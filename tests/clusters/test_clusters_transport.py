@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import json
 import logging
+import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -321,3 +322,17 @@ async def test_a_whole_kubeconfig(tmp_path: Path) -> None:
         transport = Transport("worker", parse_kubeconfig(json.dumps(document).encode()))
         assert (await transport.version(5.0))["gitVersion"] == "v1.34.2"
         await transport.close()
+
+
+async def test_a_silent_connection_is_probed(api: MiniApi, transport: Transport) -> None:
+    """Without a probe nobody learns that the other end of a watch is gone: a firewall dropped it, or it is off."""
+    async with aclosing(transport.watch(WatchQuery(WORKLOADS, "7", timeout_seconds=9, idle_timeout=5.0))) as stream:
+        api.stream().put_nowait(bookmark(8))
+        await anext(stream)
+        (response,) = transport._open
+        assert response.connection is not None
+        assert response.connection.transport is not None
+        used = response.connection.transport.get_extra_info("socket")
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert used.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert [used.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [30, 5, 3]

@@ -44,6 +44,11 @@ MENDED: list[tuple[str, int, str]] = [
         951259,
         "none of the product's: somebody kept a Workload of that name on the only cluster that a job may go to",
     ),
+    (
+        WORKLOADS,
+        962055,
+        "a kind that was off was not asked for again while a try to watch it waited for a byte, and its job ran twice",
+    ),
     (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
     (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),

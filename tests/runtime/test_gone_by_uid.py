@@ -19,6 +19,8 @@ from controlplane.controllers.coscheduling.claim_volumes import ClaimVolumes
 from controlplane.controllers.coscheduling.controller import CoschedulingController, CoschedulingPolicy
 from controlplane.controllers.coscheduling.feasibility import events as feasibility
 from controlplane.controllers.coscheduling.feasibility.workers import WorkerCapacity
+from controlplane.controllers.coscheduling.flags import Flags
+from controlplane.controllers.coscheduling.tekton_config import TektonConfig
 from controlplane.controllers.quota.admission import events as admission
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.settings import EngineSettings
@@ -58,6 +60,21 @@ def _worker(kind: str) -> Callable[[], Known]:
 def _nodes() -> Known:
     controller = CoschedulingController(CoschedulingPolicy(), "me")
     return Known(controller.fold, lambda: controller.nodes.get("one"))
+
+
+def _flags() -> Known:
+    config = TektonConfig(old_worker=False)
+    return Known(config.fold, lambda: config.flags if config.flags != Flags() else None)
+
+
+def _defaults() -> Known:
+    config = TektonConfig(old_worker=False)
+    return Known(config.fold, lambda: config.defaults or None)
+
+
+def _worker_flags() -> Known:
+    worker: Any = WorkerCapacity("a")
+    return Known(worker.fold, lambda: worker._flags if worker._flags != Flags() else None)
 
 
 def _targets() -> Known:
@@ -116,6 +133,24 @@ ROWS: dict[str, tuple[Callable[[], Known], str, ObjectObserved, type[ObjectVanis
         "invitation/ns/one",
         of_target.InvitationObserved(**NEW, namespace="ns", cluster="home"),
         of_target.InvitationGone,
+    ),
+    "the feature flags": (
+        _flags,
+        "coscheduling/flags",
+        coscheduling.FlagsObserved(**NEW, data={"coschedule": "pipelineruns"}),
+        coscheduling.FlagsGone,
+    ),
+    "the defaults": (
+        _defaults,
+        "coscheduling/defaults",
+        coscheduling.DefaultsObserved(**NEW, defaults="a" * 64),
+        coscheduling.DefaultsGone,
+    ),
+    "the feature flags of a worker": (
+        _worker_flags,
+        "worker/a/flags",
+        feasibility.WorkerFlagsObserved(**NEW, data={"coschedule": "pipelineruns"}),
+        feasibility.WorkerFlagsGone,
     ),
     "a volume": (
         _volumes,

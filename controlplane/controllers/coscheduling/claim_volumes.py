@@ -11,6 +11,7 @@ from controlplane.controllers.coscheduling import observations
 from controlplane.controllers.coscheduling.placement.volumes import BoundVolume
 from controlplane.controllers.coscheduling.state import RunState
 from controlplane.log.event import Recorded
+from controlplane.runtime.observations import is_end_of_another
 
 _Place = tuple[str, str]  # namespace and name of a claim
 
@@ -52,12 +53,8 @@ class ClaimVolumes:
     def fold(self, recorded: Recorded, name: str) -> list[str]:
         """Take an event of a volume; return the streams of the runs that it concerns."""
         event = recorded.event
-        if isinstance(event, observations.VolumeGone):
-            if event.uid != self._uids.get(name, event.uid):
-                return []
-            self._uids.pop(name, None)
-        if isinstance(event, observations.VolumeObserved):
-            self._uids[name] = event.uid
+        if is_end_of_another(self._uids, name, event):
+            return []
         before, places = self._volumes.pop(name, None), []
         if before is not None:
             place = before.namespace, before.claim

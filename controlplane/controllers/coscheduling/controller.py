@@ -18,7 +18,7 @@ from controlplane.controllers.connectivity.objects import Deduplicator, ObjectPl
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.coscheduling import observations, render
-from controlplane.controllers.coscheduling.causes import CAUSES, cause
+from controlplane.controllers.coscheduling.causes import cause
 from controlplane.controllers.coscheduling.claim_volumes import ClaimVolumes
 from controlplane.controllers.coscheduling.decide import decide, outline
 from controlplane.controllers.coscheduling.events import (
@@ -27,12 +27,11 @@ from controlplane.controllers.coscheduling.events import (
     CoschedulingFailed,
     CoschedulingUnneeded,
     CoschedulingWrite,
-    FlagsRefused,
     PlaceholderEvicted,
 )
 from controlplane.controllers.coscheduling.facets import RunFacets
 from controlplane.controllers.coscheduling.families import Families, parent_in
-from controlplane.controllers.coscheduling.flags import Flags, Mode, effective
+from controlplane.controllers.coscheduling.flags import Mode
 from controlplane.controllers.coscheduling.objects import (
     CLAIMS,
     CONFIG_MAPS,
@@ -46,15 +45,15 @@ from controlplane.controllers.coscheduling.observe import DEFAULTS_STREAM, FLAGS
 from controlplane.controllers.coscheduling.ownership import Whose, left
 from controlplane.controllers.coscheduling.placement.eviction import NodeView
 from controlplane.controllers.coscheduling.placement.placeholders import NOP_IMAGE, Style
-from controlplane.controllers.coscheduling.reasons import CoschedulingReason
 from controlplane.controllers.coscheduling.run_pass import START, NodeFitness, RunContext, capacity_of
 from controlplane.controllers.coscheduling.state import RunAttempt, RunState, fold
+from controlplane.controllers.coscheduling.tekton_config import TektonConfig
 from controlplane.kube.kinds import PERSISTENT_VOLUMES, PIPELINE_RUNS, Request
 from controlplane.kube.requests import Obsolete
 from controlplane.kube.tolerations import Taint
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.facets import FacetPositions, cause_of
+from controlplane.runtime.facets import FacetPositions
 from controlplane.runtime.writes import WritingController
 from controlplane.values import Value
 
@@ -126,14 +125,10 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self.runs: dict[str, RunState] = {}
         self.nodes: dict[str, NodeFitness] = {}
         self.connection = Connection(name=MANAGEMENT)
-        self.flags, self.defaults = Flags(), ""
+        self.config = TektonConfig(old_worker=policy.old_worker)
         self.places = ObjectPlaces(_SEEN, _GONE)
         self._positions, self._connections = RunFacets(), ConnectionFacets()
         self._repeats, self._whose = Deduplicator(), Whose()
-        self._refusals: dict[str, str] = {}
-        self._said: dict[str, str] = {}
-        self._refused_at: dict[str, int] = {}
-        self._versions: dict[str, int] = {}
         self._on_node: dict[str, set[str]] = {}
         self._nodes_at, self._nodes_since = 0, START
         self._families, self._volumes = Families(), ClaimVolumes()
@@ -170,7 +165,8 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             case "volume":
                 self._enqueue(*self._volumes.fold(recorded, name))
             case "coscheduling":
-                self._fold_config(recorded)
+                self.config.fold(recorded)
+                self._enqueue(recorded.stream)
             case "cluster" if recorded.stream == cluster_stream(MANAGEMENT):
                 self._connected(fold_connection(self.connection, recorded), recorded.position)
             case "service" if isinstance(recorded.event, ServiceStarted):
@@ -278,31 +274,6 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         self._nodes_at, self._nodes_since = recorded.position, recorded.recorded_at
         self._enqueue(*sorted(self._on_node.get(name, ())))
 
-    def _fold_config(self, recorded: Recorded) -> None:
-        stream, event = recorded.stream, recorded.event
-        self._versions[stream] = recorded.version
-        refusal = self._refusals.get(stream, "")
-        match event:
-            case FlagsRefused():
-                self._said[stream] = event.message
-                return
-            case observations.FlagsObserved() | observations.FlagsGone():
-                data = event.data if isinstance(event, observations.FlagsObserved) else {}
-                found = effective(self.flags, data, old_worker=self.policy.old_worker)
-                self.flags = found.flags
-                self._refusals[stream] = str(found.problem) if found.problem else ""
-            case observations.DefaultsObserved():
-                problems = [f"{one.object}: {one.field}: {one.what}; {one.todo}" for one in event.problems]
-                self._refusals[stream] = "\n".join(problems)
-                self.defaults = self.defaults if problems else event.defaults
-            case _:
-                self.defaults, self._refusals[stream] = "", ""
-        if self._refusals[stream] != refusal:
-            self._refused_at[stream] = recorded.position
-        if not self._refusals[stream]:
-            self._said.pop(stream, None)
-        self._enqueue(stream)
-
     # --- what follows ------------------------------------------------------------------------------------------------
 
     def is_over(self, stream: str) -> bool:
@@ -313,7 +284,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
         """Return what follows for a stream."""
         state = self.runs.get(stream)
         if state is None:
-            return self._decide_config(stream)
+            return self.config.decide(stream, MANAGEMENT)
         plan = decide(state, self._surroundings(stream, state), now)
         events = [
             self._event(stream, decision, cause(decision, state, self._marks_for(stream, decision)) or state.position)
@@ -333,17 +304,9 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
     def _seen_since(self, *kinds: str) -> int:
         return self._connections.of(MANAGEMENT, kinds)[f"{MANAGEMENT}.view"]
 
-    def _decide_config(self, stream: str) -> Decided:
-        message = self._refusals.get(stream, "")
-        if not message or self._said.get(stream) == message:
-            return Decided()
-        event = FlagsRefused(message=message, reason=CoschedulingReason.BAD_FLAGS)
-        caused_by = cause_of(CAUSES, event, {"refusal": self._refused_at.get(stream, 0)}, {})
-        return Decided([self._event(stream, event, caused_by)], self._versions.get(stream, 0))
-
     def _surroundings(self, stream: str = "", state: RunState | None = None) -> RunContext:
         """Return what decisions look at beside a run; without one, what is the same for all."""
-        flags = self.flags
+        flags = self.config.flags
         if self.policy.mode is not None:
             flags = msgspec.structs.replace(flags, mode=self.policy.mode)
         return RunContext(
@@ -351,7 +314,7 @@ class CoschedulingController(WritingController[CoschedulingWrite]):
             ready=self.ready,
             sees_flags=self._sees_flags,
             flags=flags,
-            defaults=self.defaults,
+            defaults=self.config.defaults,
             nodes=self.nodes,
             parent=parent_in(self.runs, state) if state is not None else None,
             beside=self._families.beside(stream, self.runs),

@@ -26,10 +26,12 @@ from controlplane.kube.quantities import NANO
 from controlplane.kube.tolerations import Taint
 from controlplane.kube.well_known import PODS_RESOURCE
 from controlplane.log.event import Recorded
+from controlplane.runtime.observations import is_end_of_another
 
 T = TypeVar("T")
 # An object that is there is believed for this long; one that is not is looked for again after a while, ever more
 # rarely.
+_PLACEHOLDERS = (events.WorkerPlaceholderObserved, events.WorkerPlaceholderGone)  # known by UID
 _BELIEVED = timedelta(minutes=10)
 _FIRST_PAUSE, _LAST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 
@@ -116,7 +118,7 @@ class WorkerCapacity:
         self._memo: dict[Hashable, tuple[CoschedulingReason, str] | None] = {}
         self._classes: dict[str, tuple[bool, bool]] = {}  # by name: bound late, the default
         self._placeholders: dict[str, tuple[str, str, str]] = {}  # by UID: namespace, run, node
-        self._uids: dict[str, str] = {}  # of nodes and classes, by stream
+        self._uids: dict[str, str] = {}  # of what its stream names, by stream
         self._flags: Flags | None = Flags()
         self._flags_problem = ""
 
@@ -140,7 +142,7 @@ class WorkerCapacity:
             return self._looked(event, recorded)
         self.version += 1
         self._sorted, self._memo = None, {}
-        if self._is_end_of_another(recorded.stream, event):
+        if not isinstance(event, _PLACEHOLDERS) and is_end_of_another(self._uids, recorded.stream, event):
             return None
         match event:
             case events.WorkerNodeObserved():
@@ -161,16 +163,6 @@ class WorkerCapacity:
             case events.WorkerFlagsGone():
                 self._flagged({}, recorded.position)
         return None
-
-    def _is_end_of_another(self, stream: str, event: Any) -> bool:
-        """Whether what is gone is not the node or class that is known, but an earlier one of its name."""
-        if isinstance(event, (events.WorkerNodeObserved, events.WorkerClassObserved)):
-            self._uids[stream] = event.uid
-        elif isinstance(event, (events.WorkerNodeGone, events.WorkerClassGone)):
-            if event.uid != self._uids.get(stream, event.uid):
-                return True
-            self._uids.pop(stream, None)
-        return False
 
     def _keep(self, facet: str, among: dict[str, T], name: str, value: T | None, position: int) -> None:
         """Keep what is now known of something, None if it is gone."""

@@ -2,10 +2,11 @@
 
 In: the jobs of our origin on the workers, as they change, and the log's own record of which clusters are lost. Out: a
 violation when a copy starts to run beside another one. Two copies are forgiven where nobody could know better: the
-first one's cluster was lost for as long as the grace is, before the second job was created, and the job does not ask
-for never-twice; or its etcd was put back, and the copy with it. And, never-twice or not, where an operator was wrong:
-he had given the cluster up on which the first job had been decided, and the second was decided before that cluster was
-back. And where the first one's API server had said no to its removal, if the job does not ask for never-twice."""
+first one's cluster was lost, or what runs there out of view, for as long as the grace is, before the second job was
+created, and the job does not ask for never-twice; or its etcd was put back, and the copy with it. And, never-twice or
+not, where an operator was wrong: he had given the cluster up on which the first job had been decided, and the second
+was decided before that cluster was back. And where the first one's API server had said no to its removal, if the job
+does not ask for never-twice."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten
+from controlplane.controllers.connectivity.events import ClusterConnected, ClusterForgotten, KindSynced
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.events import EffectFailed, JobCreationDecided, RemovalDecided
@@ -91,10 +92,11 @@ class RunRules:
             self._kept[recorded.stream, self._place(event.target.partition("/")[0])] = recorded.position
         elif isinstance(event, ClusterForgotten):
             self._given_up.setdefault(cluster, []).append([recorded.position, sys.maxsize])
-        elif isinstance(event, ClusterConnected):
+        elif isinstance(event, (ClusterConnected, KindSynced)):
             expiry = self._expiry(self._connection(cluster))
             if expiry is not None and expiry <= self._now():
                 self._expired[cluster] = expiry
+        if isinstance(event, ClusterConnected):
             for period in self._given_up.get(cluster, ()):
                 period[1] = min(period[1], recorded.position)
 
@@ -215,10 +217,12 @@ class RunRules:
         return not older.once and any(e is not None and older.created <= e <= until for e in expiries)
 
     def _expiry(self, connection: Connection | None) -> datetime | None:
-        """Return when the grace ends: it began with the loss, or before it, when a kind there went out of view."""
-        if connection is None or connection.lost_clock is None:
+        """Return when the grace ends: it began with the loss, or when a kind there went out of view, before it or
+        without any; None while all is in view."""
+        if connection is None:
             return None
-        return min([connection.lost_clock, *connection.out_since.values()]) + self._grace
+        began = [at for at in (connection.lost_clock, *connection.out_since.values()) if at is not None]
+        return min(began) + self._grace if began else None
 
     def _run(self, job: Json) -> RunningCopy:
         metadata = meta(job)
