@@ -74,7 +74,8 @@ class Bench:
         self.outbox: list[Proposal] = []
         self.under_way: list[tuple[NewEvent, Sequence[NewEvent]]] = []
         self.anticipation = PodAnticipation(self.placements)
-        self.anticipation.connect(self.loop, lambda: True, self.loop.schedule_one)
+        self.begun = False  # as in the service: no cycle runs before what is held is taken up
+        self.anticipation.connect(self.loop, lambda: self.begun, self.loop.schedule_one)
         for recorded in self.log:
             self.controllers[recorded.stream.partition("/")[0]].fold(recorded)
         known = self.placements.known() | self.evictions.known()
@@ -84,6 +85,7 @@ class Bench:
         for uid, (namespace, name, _) in known.items():
             self._show(PODS, {"metadata": {"uid": uid, "namespace": namespace, "name": name}}, name, gone=True)
         self.loop.begin(self.now)
+        self.begun = True
 
     def append(self, events: Any, expected: Any = None) -> bool:
         """Append and fold events; False if a stream has moved on."""
