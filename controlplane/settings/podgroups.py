@@ -21,6 +21,16 @@ class PodGroupSettings(Value, rename="camel"):
             "Pods with one of these as `spec.schedulerName` are put into PodGroups; no others are recorded.",
         ),
     ] = ("volcano", "controlplane")
+    status_for: Annotated[
+        tuple[str, ...],
+        Setting(
+            Items("names of schedulers", DNS_NAME, 253),
+            "PodGroups with pods of these schedulers are admitted here, once the cluster has room for them, and get "
+            "their phase and numbers from the service. Volcano's scheduler does both itself for every PodGroup: where "
+            "it runs, the list is to be empty, or without the names of its pods. If it names none of "
+            "`podgroups.schedulerNames`, no Nodes are watched.",
+        ),
+    ] = ("controlplane",)
     block_owner_deletion: Annotated[
         str,
         Setting(

@@ -17,8 +17,11 @@ _NO_BREAK = re.compile(r"\s*([-*] )?\S+|!\[.*")
 
 
 def prose_of(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a module's docstrings and comments, with their numbers."""
+    """Yield the lines of a module's docstrings and comments, with their numbers; nothing of one without a line that is
+    wider, which most are."""
     lines = source.splitlines()
+    if all(len(line) <= MOST for line in lines):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield from ((at, lines[at - 1]) for at in range(node.lineno, (node.end_lineno or 0) + 1))

@@ -45,11 +45,8 @@ class Looked(NamedTuple):
 def looked(path: Path) -> Looked:
     text = path.read_text()
     module = ast.parse(text, str(path))
-    many = [
-        f"{name(path)}:{node.lineno} {node.name}"
-        for node in ast.walk(module)
-        if isinstance(node, Function) and ways(node) > MOST_WAYS
-    ]
+    functions = [node for node in ast.walk(module) if isinstance(node, Function)]
+    many = [f"{name(path)}:{node.lineno} {node.name}" for node in functions if ways(node) > MOST_WAYS]
     opens = not text.strip() or bool(ast.get_docstring(module))
     clocks = list(clocks_read(module)) if is_pure(path) else []
     return Looked(len(text.splitlines()), opens, list(too_long(module)), clocks, many)

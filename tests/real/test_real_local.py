@@ -98,7 +98,7 @@ async def service(config: ClientConfig, api: Transport, database_url: str) -> As
 
     health, stop = Health(), asyncio.Event()
     database = Database(database_url, "controlplane_service")
-    chosen = settings("podgroups", "coscheduling")
+    chosen = settings("podgroups", "coscheduling", groups={"status_for": ("volcano",)})
     running = Service(chosen, ports_of(database), open_management, metrics=Metrics(), health=health)
     task = asyncio.create_task(running.run(stop))
     yield health

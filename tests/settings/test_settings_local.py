@@ -96,7 +96,8 @@ def test_a_controller_that_is_off_adds_nothing() -> None:
 def test_the_capacity_is_summed_up_from_nodes_and_all_pods() -> None:
     found = podgroups.host(settings("podgroups"))
     watched = [spec for one in found for spec in one.home]
-    assert [spec.field_selector for spec in watched if spec.kind.name in ("nodes", "pods")] == ["", ""]
+    watched_for = {spec.kind.name: spec.field_selector for spec in watched if spec.kind.name in ("nodes", "pods")}
+    assert watched_for == {"nodes": "", "pods": ""}
     assert [one.registration.name for one in found] == ["podgroups", "capacity"]
 
 

@@ -21,6 +21,7 @@ import pytest
 from controlplane.clock import SystemClock
 from controlplane.clusters.connection_config import ConnectionTiming
 from controlplane.clusters.protocol import ApiError
+from controlplane.controllers.podgroups.ownership import OUR_SCHEDULERS
 from controlplane.kube.kinds import NAMESPACES, NODES, PODS, Json, Kind, meta
 from controlplane.runtime import term
 from controlplane.settings import Settings
@@ -43,7 +44,7 @@ def settings(*controllers: str, groups: Json | None = None, runs: Json | None = 
     return msgspec.structs.replace(
         found,
         run=msgspec.structs.replace(found.run, controllers=controllers),
-        podgroups=PodGroupSettings(**(groups or {})),
+        podgroups=PodGroupSettings(**{"status_for": OUR_SCHEDULERS, **(groups or {})}),
         coscheduling=CoschedulingSettings(**{"image": "example.com/nop:1", **(runs or {})}),
     )
 

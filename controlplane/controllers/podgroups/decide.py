@@ -264,14 +264,16 @@ def _by_template(
 def _status(
     index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, members: list[MemberState], now: datetime
 ) -> GroupPassResult:
+    warnings = _warnings(members)
+    if not _is_ours(index, state, members):
+        return _condition(index, state, seen, warnings, now)
     counts = phases.count(one.seen.stage for one in members if one.seen is not None)
     phase, reason, wake = _phase(index, state, seen, counts, members, now)
-    warnings = _warnings(members)
     shown = (seen.phase, seen.running, seen.succeeded, seen.failed)
     same = shown == (phase, counts.running, counts.succeeded, counts.failed) and state.phase == phase
     if same and shown_condition(seen) == wanted_condition(warnings):
         return GroupPassResult(wake=wake)
-    next_write = state.written_at + index.policy.status_interval if state.written_at is not None else now
+    next_write = _next_write(index, state, now)
     if now < next_write:
         return GroupPassResult(wake=min(next_write, wake) if wake is not None else next_write)
     status = events.GroupStatusDecided(
@@ -286,6 +288,42 @@ def _status(
         reason=reason,
     )
     return GroupPassResult((status,), wake=wake)
+
+
+def _is_ours(index: PodGroupIndex, state: PodGroupState, members: list[MemberState]) -> bool:
+    """Whether a group's phase and numbers are ours to write, by the schedulers of its members; without any it stays
+    as it was."""
+    names = {one.seen.facts.scheduler_name for one in members if one.seen is not None}
+    return not names.isdisjoint(index.policy.status_for) if names else state.ours
+
+
+def _next_write(index: PodGroupIndex, state: PodGroupState, now: datetime) -> datetime:
+    """Return when a status may be written: after a pause, longer each time that somebody else wrote over ours."""
+    free = state.written_at + index.policy.status_interval if state.written_at is not None else now
+    return max(free, _after(state.contested_at, state.contested) or free)
+
+
+def _condition(
+    index: PodGroupIndex, state: PodGroupState, seen: events.GroupObserved, warnings: list[Warned], now: datetime
+) -> GroupPassResult:
+    """Return what follows for the one condition of ours, where the rest of the status is another scheduler's."""
+    if not state.ours and shown_condition(seen) == wanted_condition(warnings):
+        return NOTHING
+    if now < (next_write := _next_write(index, state, now)):
+        return GroupPassResult(wake=next_write)
+    decided = events.GroupStatusDecided(
+        cluster=index.connection.name,
+        uid=seen.uid,
+        resource_version=seen.resource_version,
+        phase=state.phase,
+        running=seen.running,
+        succeeded=seen.succeeded,
+        failed=seen.failed,
+        warnings=warnings,
+        conditions_only=True,
+        reason=PodGroupReason.MEMBERS_CHANGED,
+    )
+    return GroupPassResult((decided,))
 
 
 def _phase(

@@ -214,13 +214,16 @@ class GroupUpdateDecided(GroupWrite):
 
 
 class GroupStatusDecided(GroupWrite):
-    """Write a group's phase, its members' numbers, and its one condition about their owner."""
+    """Write a group's phase, its members' numbers, and its one condition about their owner; with `conditions_only` the
+    condition alone: phase and numbers are another scheduler's, and are not written.
+    """
 
     phase: Phase
     running: int = 0
     succeeded: int = 0
     failed: int = 0
     warnings: list[Warned] = []
+    conditions_only: bool = False
 
 
 class OnMember(GroupWrite):

@@ -140,21 +140,36 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
         state = fold_group(state, recorded)
     if state.seen is None:
         return with_last_known(_no_group(events), events, GroupGone, lambda before: explain_group(before, ()))
-    seen, waits = state.seen, state.phase == "Pending"
-    decided = last(events, GroupStatusDecided)
+    seen, decided = state.seen, last(events, GroupStatusDecided)
+    by_scheduler = not state.ours and bool(seen.phase)
+    waits = state.phase == "Pending" and not by_scheduler
     there = _there(events, around) if waits else None
-    why = _why_phase(state, seen, decided, there)
+    why = ", as its scheduler says" if by_scheduler else _why_phase(state, seen, decided, there)
     capacity = last(around, RoomObserved) if waits else None
     if waits:
-        seen_room = capacity.event if capacity is not None else None
-        known = PHRASES[RoomObserved](seen_room) if isinstance(seen_room, RoomObserved) else _NO_CAPACITY
-        why += f"; {known}"
+        why += f"; {_known_of(capacity)}"
     failure = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
-    sentence = f"It is {state.phase}{why}.{counts}{owner}{failure}"
+    sentence = f"It is {state.phase}{why}.{counts}{owner}{_contest(state)}{failure}"
     standing = Standing(_STANDING.get(state.phase, "Pending"), "", _waits_for(seen, there) if waits else "")
     return answer(standing, sentence, last(events, GroupObserved), decided, capacity)
+
+
+def _known_of(capacity: Recorded | None) -> str:
+    """Return what is known of the cluster's capacity."""
+    event = capacity.event if capacity is not None else None
+    return PHRASES[RoomObserved](event) if isinstance(event, RoomObserved) else _NO_CAPACITY
+
+
+def _contest(state: PodGroupState) -> str:
+    """Return that somebody else writes what we write, and what to do about it; "" if nobody does."""
+    if not state.contested:
+        return ""
+    return (
+        " Somebody else writes its status as well: if that is its scheduler, as Volcano's does, take its name out of "
+        "podgroups.statusFor."
+    )
 
 
 def _until(before: Sequence[Recorded], around: Sequence[Recorded]) -> list[Recorded]:

@@ -26,28 +26,33 @@ _CAPACITY = frozenset({"podgroup-room"})
 
 
 def host(settings: Settings, policy: object = None) -> Sequence[HostedController]:
-    """Return both controllers, or none."""
+    """Return the controllers that run: none, that of the groups, or both, if groups are admitted here."""
     if "podgroups" not in settings.run.controllers:
         return ()
-    groups = PodGroupController(policy_of(settings), settings.leader.identity)
+    chosen, groups = settings.podgroups, PodGroupController(policy_of(settings), settings.leader.identity)
     hears = _CONNECTIONS | _CAPACITY | {"refused"}
 
     def unseen() -> str:
         seen = groups.index.connection.settled((PODS.name, POD_GROUPS.name))
         return "" if seen else "podgroups does not see all that it needs"
 
-    return (
+    hosted = (
         HostedController(
             registration=Registration("podgroups", groups, _GROUPS, hears, identities="podgroups", reading=groups),
             home=(
                 WatchSpec(POD_GROUPS),
                 WatchSpec(CONFIG_MAPS, namespace=rules.NAMESPACE, field_selector=f"metadata.name={rules.NAME}"),
-                *(WatchSpec(kind) for kind in WATCHED_OWNERS),
+                *(WatchSpec(kind) for kind in (*WATCHED_OWNERS, PODS)),
             ),
             knows=groups,
             unseen=unseen,
             gauges=partial(gauges, groups.index),
         ),
+    )
+    if set(chosen.status_for).isdisjoint(chosen.scheduler_names):
+        return hosted  # nothing is admitted here
+    return (
+        *hosted,
         HostedController(
             registration=Registration("capacity", Capacity(), _CAPACITY, _CONNECTIONS, identities="capacity"),
             home=(WatchSpec(PODS), WatchSpec(NODES)),  # what others' pods use counts
@@ -68,6 +73,7 @@ def policy_of(settings: Settings) -> PodGroupPolicy:
     chosen = settings.podgroups
     return PodGroupPolicy(
         schedulers=chosen.scheduler_names,
+        status_for=chosen.status_for,
         block_owner_deletion=chosen.block_owner_deletion == "yes",
         inqueue_limit=chosen.inqueue_limit,
         overcommit=chosen.overcommit_percent / 100,

@@ -81,9 +81,11 @@ class PodGroupPolicy(Part):
     `refresh_after`: how long the answer of a read is believed when a new pod needs it; what is watched is always
     current. `block_owner_deletion`: the flag in the group's owner reference; clusters with
     OwnerReferencesPermissionEnforcement may want it off. `inqueue_limit`: how long an admitted group may take to start;
-    it rests as long afterwards. `overcommit`: Volcano's factor."""
+    it rests as long afterwards. `overcommit`: Volcano's factor. `status_for`: the schedulers to whose groups the
+    controller gives phase and numbers; any other one writes them itself."""
 
     schedulers: tuple[str, ...] = OUR_SCHEDULERS
+    status_for: tuple[str, ...] = OUR_SCHEDULERS
     block_owner_deletion: bool = True
     refresh_after: timedelta = timedelta(minutes=10)
     status_interval: timedelta = timedelta(seconds=1)

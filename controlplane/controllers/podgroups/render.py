@@ -102,6 +102,8 @@ def _status(decision: events.GroupStatusDecided, seen: events.GroupObserved, now
         }
         kept.append(entry)
     conditions: Json = {"conditions": kept} if kept != seen.conditions else {}
+    if decision.conditions_only:
+        return conditions
     return {
         "phase": decision.phase,
         "running": decision.running,

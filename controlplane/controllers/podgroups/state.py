@@ -24,6 +24,7 @@ from controlplane.values import Value
 
 _replace = msgspec.structs.replace
 _REST = timedelta(minutes=5)
+_CONTEST_OVER = timedelta(hours=1)  # without anybody writing over ours
 _PHASES: tuple[Phase, ...] = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 
 
@@ -95,15 +96,19 @@ Fields = tuple[int, dict[str, str]]
 class PodGroupState(Value):
     """A group as it is seen, and what we derived for it last.
 
-    `phase` is ours, from the last status decided (or the one found); `since` when it became that; `rests_until`: after
-    its time Inqueue was over. `derived`: the minMember and minResources that we wrote, once they were seen; `tried`:
-    those of a write that was refused, which may have been done all the same. `missed`: how often they were written and
-    something else was seen; `lost`: how often the group vanished."""
+    `phase` is the one of the last status decided, if it is `ours`, else the one that the group shows; `since` when it
+    became that; `rests_until`: after its time Inqueue was over. `contested`: how often somebody else wrote another one
+    over ours, `contested_at` when they did last. `derived`: the minMember and minResources that we wrote, once they
+    were seen; `tried`: those of a write that was refused, which may have been done all the same. `missed`: how often
+    they were written and something else was seen; `lost`: how often the group vanished."""
 
     slot: WriteSlot = WriteSlot()
     seen: events.GroupObserved | None = None
     phase: Phase = "Pending"
+    ours: bool = False
     since: datetime | None = None
+    contested: int = 0
+    contested_at: datetime | None = None
     written_at: datetime | None = None
     rests_until: datetime | None = None
     derived: Fields | None = None
@@ -121,22 +126,20 @@ def fold_group(state: PodGroupState, recorded: Recorded) -> PodGroupState:
     match event:
         case events.GroupObserved():
             closes = True
-            if state.seen is None or state.seen.uid != event.uid:
-                # What a group shows when it is first seen is what was written before we knew it.
-                found = next((phase for phase in _PHASES if phase == event.phase), "Pending")
-                state = _replace(state, phase=found, since=at, rests_until=None)
-            state = _replace(_written(state, event, at), seen=event)
+            state = _replace(_written(_phase_shown(state, event, at), event, at), seen=event)
         case events.GroupGone() if state.seen is None or state.seen.uid == event.uid:
             closes = True
             state = _replace(
-                state, seen=None, phase="Pending", since=None, derived=None, tried=None, lost=state.lost + 1, lost_at=at
+                PodGroupState(slot=state.slot),
+                written_at=state.written_at,
+                rests_until=state.rests_until,
+                missed=state.missed,
+                missed_at=state.missed_at,
+                lost=state.lost + 1,
+                lost_at=at,
             )
         case events.GroupStatusDecided():
-            rests = state.rests_until
-            if event.reason == PodGroupReason.INQUEUE_EXPIRED:
-                rests = at
-            since = at if event.phase != state.phase else state.since
-            state = _replace(state, phase=event.phase, since=since, written_at=at, rests_until=rests)
+            state = _decided(state, event, at)
         case events.GroupWriteFailed():
             state = _replace(state, tried=_wanted(state))
         case events.GroupWriteUnneeded() if _shows(state.seen, _wanted(state)):
@@ -145,6 +148,34 @@ def fold_group(state: PodGroupState, recorded: Recorded) -> PodGroupState:
         case _:
             pass
     return _replace(state, slot=fold_slot(state.slot, recorded, closes=closes))
+
+
+def _decided(state: PodGroupState, event: events.GroupStatusDecided, at: datetime) -> PodGroupState:
+    """Return a group whose status is to be written."""
+    if event.conditions_only:
+        return _replace(state, ours=False, written_at=at)
+    rests = at if event.reason == PodGroupReason.INQUEUE_EXPIRED else state.rests_until
+    since = at if event.phase != state.phase else state.since
+    return _replace(state, phase=event.phase, ours=True, since=since, written_at=at, rests_until=rests)
+
+
+def _phase_shown(state: PodGroupState, event: events.GroupObserved, at: datetime) -> PodGroupState:
+    """Return a group with the phase that it shows, if that is not ours to say, or if somebody has written it over
+    ours."""
+    found: Phase = next((phase for phase in _PHASES if phase == event.phase), "Pending")
+    if state.seen is None or state.seen.uid != event.uid:
+        # What a group shows when it is first seen is what was written before we knew it.
+        return _replace(state, phase=found, ours=False, since=at, rests_until=None, contested=0, contested_at=None)
+    if not state.ours:
+        return _replace(state, phase=found, since=state.since if found == state.phase else at)
+    if state.seen.phase == state.phase != event.phase:
+        before = state.contested if _is_recent(state.contested_at, at) else 0
+        return _replace(state, contested=before + 1, contested_at=at)
+    return state
+
+
+def _is_recent(contested_at: datetime | None, at: datetime) -> bool:
+    return contested_at is not None and at - contested_at < _CONTEST_OVER
 
 
 def _wanted(state: PodGroupState) -> Fields | None:
