@@ -245,7 +245,7 @@ def candidate(obj: Json) -> observations.Built:
         **fields.identity(obj),
         "origin": origin,
         "permit": permit.number if permit is not None else 0,
-        "withdrawn": fields.number(spec, "withdrawn", "spec"),
+        "withdrawn": objects.counter(spec, "withdrawn", "spec"),
         "reservation": fields.number(reservation, "number", "status.reservation"),
         "acknowledged": fields.number(status, "acknowledged", "status"),
         "tried": fields.number(status, "tried", "status"),

@@ -106,13 +106,16 @@ def candidate(obj: Json) -> Built:
     spec = section(obj, "spec")
     whole = section(spec, "template", "spec")
     template, pod_spec = body_of(whole), section(whole, "spec", "spec.template")
-    reason, message = _problem(obj, whole, pod_spec)
+    reason, message = "", ""
     asks: Json = {}
+    permit: objects.PermitSpec | None = None
     try:
+        permit = objects.permission(obj)
+        reason, message = _problem(obj, whole, pod_spec)
         asks = _asks(whole, pod_spec)
-    except (Misfit, TypeError, AttributeError, ValueError) as error:
+    except fields.UNFIT as error:
         # What cannot be judged is not let through.
-        reason, message = reason or TargetReason.INVALID_POD, message or f"spec.template.{error}"
+        reason, message = reason or TargetReason.INVALID_POD, message or _named(error)
     status = section(obj, "status")
     said = section(status, "podStatus", "status")
     stored = body_of(said) if said else None
@@ -120,10 +123,9 @@ def candidate(obj: Json) -> Built:
         **fields.identity(obj),
         origin=objects.origin(obj),
         template=template.ref,
-        priority_class=text(pod_spec, "priorityClassName", "spec.template.spec"),
         problem=reason,
         problem_message=message,
-        permit=objects.permission(obj),
+        permit=permit,
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
         scale_up=fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
@@ -144,6 +146,12 @@ def candidate(obj: Json) -> Built:
     return candidate_stream(event.namespace, event.name), event, bodies
 
 
+def _named(error: Exception) -> str:
+    """Return what does not fit, by the field of the Candidate that it is in."""
+    said = str(error)
+    return said if said.startswith(("spec.template", "spec.permit")) else f"spec.template.{said}"
+
+
 def _asks(whole: Json, pod_spec: Json) -> Json:
     """Return what a template asks for that an invitation has to allow: as whom it runs, and what the levels of pod
     security forbid.
@@ -156,6 +164,7 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
     return {
         "changeable": changeable_of(section(whole, "metadata", "spec.template"), pod_spec),
         "fixed": _fixed(pod_spec),
+        "priority_class": text(pod_spec, "priorityClassName", "spec"),
         "account": account,
         "token": any(source.get("serviceAccountToken") is not None for source in sources),
         "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
