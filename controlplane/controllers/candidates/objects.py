@@ -9,7 +9,7 @@ import hashlib
 import re
 from datetime import UTC, datetime
 
-from controlplane.controllers.candidates import tolerations
+from controlplane.controllers.candidates import label_keys, tolerations
 from controlplane.kube.fields import BadValue, Misfit, items, number, section, text
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
@@ -180,7 +180,7 @@ def template(pod: Json) -> Body:
 
     The mounted token of the source's ServiceAccount means nothing elsewhere, the target resolves the PriorityClass
     anew, and whatever carries our prefix would be forged on the other side."""
-    metadata, spec = meta(pod), dict(section(pod, "spec"))
+    metadata, spec = meta(pod), label_keys.as_written(section(pod, "spec"))
     tokens = {str(v.get("name")) for v in items(spec, "volumes", "spec") if _is_token(v)}
     for field in ("nodeName", "priority", "schedulerName", "schedulingGates", "serviceAccount", "ephemeralContainers"):
         spec.pop(field, None)
