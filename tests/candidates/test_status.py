@@ -148,7 +148,6 @@ def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network
     delegate: dict[str, Any] = {
         "podIP": "10.0.0.1",
         "hostIP": "10.0.0.2",
-        "qosClass": "Burstable",
         "containerStatuses": [{"name": "c", "restartCount": 1}, {"name": "injected", "restartCount": 9}],
         "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
     }
@@ -156,7 +155,6 @@ def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network
     assert [(c["name"], c["restartCount"]) for c in shown["containerStatuses"]] == [("c", 3)]
     assert [entry["type"] for entry in shown["conditions"]] == ["Ready"]
     assert "podIP" not in shown
-    assert shown["qosClass"] == "Burstable"
     assert mirrored(delegate, "Running", {"c"}, {}, with_network=True)["podIP"] == "10.0.0.1"
 
 

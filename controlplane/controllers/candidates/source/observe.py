@@ -20,7 +20,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide, needs
 from controlplane.controllers.candidates.references.decide import NamedObject
 from controlplane.controllers.candidates.source import observations
-from controlplane.controllers.candidates.source.delegate_status import rejection, restarts_of
+from controlplane.controllers.candidates.source.delegate_status import ended, rejection, restarts_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -90,14 +90,18 @@ def source_pod(obj: Json) -> observations.Built:
     template = objects.template(obj)
     owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
+    init, others = (
+        [str(one.get("name")) for one in fields.items(spec, field, "spec")]
+        for field in ("initContainers", "containers")
+    )
     event = observations.SourcePodObserved(
         **fields.identity(obj),
         template=template.ref,
         phase=text(status, "phase", "status") or "Pending",
         restart_policy=text(spec, "restartPolicy", "spec") or "Always",
-        containers=[
-            str(c.get("name")) for field in ("initContainers", "containers") for c in fields.items(spec, field, "spec")
-        ],
+        containers=[*init, *others],
+        init=init,
+        ended=ended(spec, status),
         workload=text(owner, "uid", "metadata.ownerReferences[]"),
         gated=bool(fields.items(spec, "schedulingGates", "spec")),
         options=options,
