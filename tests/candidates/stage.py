@@ -191,7 +191,7 @@ class Stage:
         return TargetContext(
             policy=self.target_policy,
             invitations=() if name in self.uninvited else (invitation,),
-            priority_classes=frozenset({"high"}),
+            priority_classes=frozenset({"high", "system-node-critical"}),
         )
 
     def target_fold(self, name: str, candidate: str, event: Event) -> None:

@@ -46,7 +46,7 @@ def _terms(affinity: Json) -> Json:
 
 def _term(term: Any) -> Any:
     """Return a term whose selector has no requirement about the keys that it names beside it."""
-    selector = term.get("labelSelector") if isinstance(term, dict) else None
+    selector: Any = term.get("labelSelector") if isinstance(term, dict) else None
     listed = selector.get("matchExpressions") if isinstance(selector, dict) else None
     if not isinstance(listed, list):
         return term

@@ -31,6 +31,7 @@ from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
 _SAID = 800  # characters of what a level forbids
+_CREDENTIALS = ("serviceAccountToken", "podCertificate")  # by which a pod is known as its ServiceAccount
 
 
 def invitation_stream(namespace: str, name: str) -> str:
@@ -166,7 +167,7 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
         "fixed": _fixed(pod_spec),
         "priority_class": text(pod_spec, "priorityClassName", "spec"),
         "account": account,
-        "token": any(source.get("serviceAccountToken") is not None for source in sources),
+        "token": any(source.get(kind) is not None for source in sources for kind in _CREDENTIALS),
         "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
         "beyond_restricted": "; ".join(pod_security.forbidden_by_restricted(pod_spec))[:_SAID],
     }
