@@ -10,11 +10,28 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
+from controlplane.clusters.budget import RequestBudget
+from controlplane.clusters.kubeconfig import parse_kubeconfig
 from controlplane.clusters.protocol import ApiError
-from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, FINALIZER, SOURCE_LABEL, template
-from controlplane.kube.kinds import PODS, PRIORITY_CLASSES, Json, Kind, ObjectRef, Request
-from tests.real.test_real_scheduler import HOME, WHY, Real, kubeconfig, real, until
+from controlplane.clusters.streams import ListQuery
+from controlplane.clusters.transport import Transport
+from controlplane.clusters.verbs import Executor
+from controlplane.controllers.candidates.invitation import ROLE_BINDINGS
+from controlplane.controllers.candidates.objects import (
+    CANDIDATE_SOURCES,
+    CANDIDATES,
+    FINALIZER,
+    FOLLOWED,
+    SOURCE_LABEL,
+    template,
+)
+from controlplane.controllers.candidates.references.decide import Copy, copy_request
+from controlplane.kube.kinds import NAMESPACES, PODS, PRIORITY_CLASSES, Json, Kind, ObjectRef, Request
+from tests.deploy.manifests import ROOT, documents, one, render
+from tests.real.test_real_scheduler import ACCOUNT_KINDS, HOME, WHY, Real, kubeconfig, real, until, with_account
+from tests.real.test_real_volumes import POLICY_KINDS
 
 __all__ = ["kubeconfig", "real"]
 pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY), pytest.mark.timeout(240)]
@@ -120,3 +137,75 @@ async def test_a_permit_that_ended_before_all_time_stops_nobody_else(real: Real)
     assert "spec.permit.until" in said["message"]
     await asked(real, "after", body)
     await comes_to(real, "after", "Reserved")
+
+
+async def test_who_is_not_invited_any_more_removes_what_it_had_and_brings_nothing(real: Real, kubeconfig: Json) -> None:
+    """Without a CandidateSource, the policy once let nobody write a Candidate: neither the scheduler, whose finalizer
+    then stayed, nor the controller of namespaces."""
+    await real.node("left", cpu="4")
+    await invited(real)
+    kinds = {kind.kind: kind for kind in (*POLICY_KINDS, *ACCOUNT_KINDS, ROLE_BINDINGS)}
+    example = documents((ROOT / "deploy/candidates/target/example.yaml").read_text())
+    binding = one(example, "RoleBinding") | {"metadata": {"name": "campus", "namespace": "default"}}
+    account = [item for item in example if item["kind"] in ("Namespace", "ServiceAccount")]
+    for item in [*render("deploy/candidates/target"), *account, binding]:
+        await real.api.create(kinds[item["kind"]], item["metadata"].get("namespace", ""), item)
+    user = {"user": "system:serviceaccount:candidate-sources:campus"}
+    await real.api.write(Request("patch", ObjectRef(CANDIDATE_SOURCES, "default", HOME), {"spec": user}))
+    limited = await with_account(real.api, kubeconfig, "candidate-sources", "campus")
+    source = Real(Transport("source", parse_kubeconfig(yaml.safe_dump(limited).encode())))
+    body = {"metadata": {}, "spec": {"nodeSelector": {"pool": "left"}, "containers": [{"name": "c", "image": "i"}]}}
+    try:
+        await until(lambda: asked_by(source, "left", body))
+        await comes_to(real, "left", "Reserved")
+        await real.api.write(Request("delete", ObjectRef(CANDIDATE_SOURCES, "default", HOME)))
+        await until(lambda: refused(source, "again", body))
+        await comes_to(real, "left", "Refused")
+        await source.api.write(Request("delete", ObjectRef(CANDIDATES, "default", "left-1")))
+
+        async def is_gone() -> bool:
+            page = await real.api.list(ListQuery(CANDIDATES, namespace="default"))
+            return all(item["metadata"]["name"] != "left-1" for item in page.items)
+
+        await until(is_gone)
+    finally:
+        await source.api.close()
+
+
+async def asked_by(source: Real, name: str, pod: Json) -> bool:
+    await asked(source, name, pod)
+    return True
+
+
+async def refused(source: Real, name: str, pod: Json) -> bool:
+    """Whether the policy lets nothing in, which takes a moment."""
+    try:
+        await asked(source, name, pod)
+    except ApiError as error:
+        return "no params found" in error.message
+    await source.api.write(Request("delete", ObjectRef(CANDIDATES, "default", f"{name}-1")))
+    return False
+
+
+async def test_a_copy_is_renewed_as_a_whole(real: Real) -> None:
+    with contextlib.suppress(ApiError):
+        await real.api.create(NAMESPACES, "", _named("physics"))
+    ports = [{"port": 80}]
+    rows: list[tuple[str, list[Json]]] = [
+        ("Secret", [{"data": {"a": "dg==", "b": "dg=="}}, {"data": {"a": "eA=="}}, {}, {"data": {"c": "eA=="}}]),
+        ("ConfigMap", [{"data": {"a": "v", "b": "v"}}, {"data": {"a": "w"}}, {"binaryData": {"c": "eA=="}}]),
+        ("Service", [{"spec": {"ports": ports, **more}} for more in ({}, {"selector": {"a": "b"}}, {})]),
+    ]
+    for kind, sources in rows:
+        ref = ObjectRef(FOLLOWED[kind], "physics", "copied")
+        uid, version = "", ""
+        for number, held in enumerate(sources):
+            source = {"metadata": {"resourceVersion": str(number)}, **held}
+            request = copy_request(Copy(kind, "copied", str(number), uid, version), "physics", source, HOME)
+            await Executor(real.api, RequestBudget()).execute(request)
+            found = await real.api.get(ref.kind, "physics", "copied")
+            uid, version = found["metadata"]["uid"], found["metadata"]["resourceVersion"]
+            for field in ("data", "binaryData"):
+                assert found.get(field) == held.get(field), kind
+            assert found.get("spec", {}).get("selector") == held.get("spec", {}).get("selector"), kind
+            assert found["metadata"]["labels"] == {SOURCE_LABEL: HOME}
