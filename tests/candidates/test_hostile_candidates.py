@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from controlplane.app.candidates.watches import TargetNodesSink
+from controlplane.clusters.protocol import Change, Synced
+from controlplane.controllers.candidates.nodes.controller import VirtualNodes
+from controlplane.controllers.candidates.nodes.decide import NodePolicy
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.observations import CandidateObservationRefused
@@ -16,7 +20,7 @@ from controlplane.controllers.candidates.source.observe import candidate as seen
 from controlplane.controllers.candidates.target.events import CandidateObserved
 from controlplane.controllers.candidates.target.observe import candidate as seen_by_target
 from controlplane.kube.fields import Misfit
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import NODES, Json
 from tests.candidates.stage import Stage
 from tests.candidates.test_unread import candidate, source
 
@@ -103,3 +107,28 @@ def test_a_template_of_another_shape_is_refused_and_its_candidate_can_be_deleted
     there["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     stage.target_turn("a")
     assert stage.there("a") == []
+
+
+def test_a_candidate_that_claims_a_pod_of_another_namespace_concerns_nobody() -> None:
+    """It would be deleted in that namespace, where it is not, again and again."""
+    seen, controller = source()
+    obj = candidate()
+    obj["spec"]["source"]["namespace"] = "kube-system"
+    assert seen.show("east", CANDIDATES, obj) is None
+    assert not controller.sources
+
+
+async def test_a_node_of_another_shape_ends_no_watch() -> None:
+    nodes, told = VirtualNodes(source()[1], NodePolicy()), list[Any]()
+
+    class Heard:
+        async def record(self, events: Any) -> None:
+            told.extend(event.event for event in events)
+
+    sink = TargetNodesSink(nodes, Heard())  # type: ignore[arg-type]
+    shown = [
+        Change("listed", NODES, {"metadata": {"name": name, "uid": name}, "status": status}, "1")
+        for name, status in (("odd", []), ("good", {"capacity": {"cpu": "2"}}))
+    ]
+    await sink("east", [*shown, Synced(NODES, "1", 2, gap=False)])
+    assert [(one.nodes, one.capacity) for one in told] == [(1, {"cpu": "2"})]

@@ -63,7 +63,10 @@ class SourceObserver:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
         if place != MANAGEMENT and kind == CANDIDATES:
-            return candidate(obj) if objects.origin(obj).cluster == self._cluster else None
+            origin = objects.origin(obj)
+            # Ours have the namespace of their pod. One that says otherwise was made by nobody of us.
+            ours = origin.cluster == self._cluster and origin.namespace == meta(obj).get("namespace")
+            return candidate(obj) if ours else None
         return None
 
     def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
