@@ -28,12 +28,12 @@ def check_pod_status(old: Json, new: Json) -> None:
 def _revived(pod: Json, before: Json, after: Json) -> Iterator[tuple[str, str]]:
     """The containers that have ended for good and are said not to have, by field."""
     spec = pod.get("spec") or {}
-    own = {one["name"] for field in ("initContainers", "containers") for one in spec.get(field) or () if _rules(one)}
-    policy = spec.get("restartPolicy", "Always")
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    own, policy = {one["name"] for one in containers if _rules(one)}, spec.get("restartPolicy", "Always")
     for field in _LISTS:
-        ended = {one["name"] for one in before.get(field) or () if one["name"] not in own and _ended(one, policy)}
+        ended = {one["name"] for one in before.get(field) or () if _ended(one, policy)} - own
         for index, one in enumerate(after.get(field) or ()):
-            if one.get("name") in ended and "terminated" not in (one.get("state") or {}):
+            if one.get("name") in ended and _end(one) is None:
                 yield f"{field}[{index}].state", "Forbidden: may not be transitioned to non-terminated state"
 
 
@@ -41,6 +41,11 @@ def _rules(container: Json) -> bool:
     return bool(container.get("restartPolicy") or container.get("restartPolicyRules"))
 
 
+def _end(status: Json) -> Json | None:
+    found: Json | None = (status.get("state") or {}).get("terminated")
+    return found
+
+
 def _ended(status: Json, policy: str) -> bool:
-    end = (status.get("state") or {}).get("terminated")
+    end = _end(status)
     return end is not None and (policy == "Never" or (policy == "OnFailure" and not end.get("exitCode")))

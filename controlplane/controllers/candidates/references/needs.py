@@ -14,8 +14,8 @@ from controlplane.kube.kinds import Json
 
 _PORT = ("name", "protocol", "appProtocol", "port", "targetPort")
 _SERVICE = ("sessionAffinity", "sessionAffinityConfig", "publishNotReadyAddresses", "internalTrafficPolicy")
-#: In a strategic merge patch: what is there goes, whatever it holds. Only of what is there: a map that is not, and is to
-#: be replaced, an API server leaves out (kubernetes 1.36, apimachinery pkg/util/strategicpatch, dropDirectives).
+#: In a strategic merge patch: what is there goes, whatever it holds. Only of what is there: a map that is not, and is
+#: to be replaced, an API server leaves out (kubernetes 1.36, apimachinery pkg/util/strategicpatch, dropDirectives).
 REPLACED = {"$patch": "replace"}
 _CLAIM = ("accessModes", "resources", "storageClassName", "volumeMode")
 

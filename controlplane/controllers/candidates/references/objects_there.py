@@ -1,8 +1,8 @@
 """Keeps, object by object, which of them are named in a namespace of a target, and what is to be done about each.
 
-In: what pods name, as it changes, and which objects to look at again. Out: counts, and `Following`. What is kept is made
-of the fold's own anew where it is not there, and is no part of it: thousands of pods in a namespace each name an object
-of their own, and an event about one is to cost no look at all of them."""
+In: what pods name, as it changes, and which objects to look at again. Out: counts, and `Following`. What is kept is
+made of the fold's own anew where it is not there, and is no part of it: thousands of pods in a namespace each name an
+object of their own, and an event about one is to cost no look at all of them."""
 
 from __future__ import annotations
 
@@ -61,28 +61,30 @@ class ObjectsThere:
 
     def following(self, there: str) -> Following:
         """Return what is to be done in a namespace of a target."""
-        found = self._found.get(there)
-        if found is None:
-            self._found[there] = found = {}
-            stale: Iterable[Key] = {*((ref.kind, ref.name) for ref in self.needed(there)), *self._copies(there)}
-        else:
-            stale = self._stale.pop(there, ())
-        for key in stale:
-            if (one := self._look(there, key)) == _NOTHING:
-                found.pop(key, None)
-            else:
-                found[key] = one
-        if not found:
-            if not self.needed(there):
-                self._needed.pop(there, None)
-                del self._found[there]
-            return _NOTHING
+        found = self._looked(there)
+        if not found and not self.needed(there):
+            self._needed.pop(there, None)
+            del self._found[there]
         each = [found[key] for key in sorted(found)]
         return Following(
             tuple(copy for one in each for copy in one.copies),
             tuple(removal for one in each for removal in one.removals),
             tuple(obstacle for one in each for obstacle in one.obstacles),
         )
+
+    def _looked(self, there: str) -> Mapping[Key, Following]:
+        """Return the objects about which something is to be done, after a look at those that have changed; at all of
+        them the first time."""
+        stale: Iterable[Key] = self._stale.pop(there, ())
+        if there not in self._found:
+            stale = {*((ref.kind, ref.name) for ref in self.needed(there)), *self._copies(there)}
+        found = self._found.setdefault(there, {})
+        for key in stale:
+            if (one := self._look(there, key)) == _NOTHING:
+                found.pop(key, None)
+            else:
+                found[key] = one
+        return found
 
 
 def _count(known: dict[NamedObject, int], refs: Iterable[NamedObject], by: int) -> None:

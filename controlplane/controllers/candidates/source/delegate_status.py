@@ -67,18 +67,16 @@ def ended(spec: Json, status: Json) -> list[str]:
 
     Source: kubernetes, pkg/apis/core/validation/validation.go, ValidateContainerStateTransition (1.36). Of one that
     starts again by rules about its exit code it is said too."""
-    own = {
-        c.get("name"): c.get("restartPolicy")
-        for field in ("initContainers", "containers")
-        for c in spec.get(field) or ()
-    }
-    found = []
-    for entry in (one for field in _LISTS for one in status.get(field) or () if isinstance(one, dict)):
-        end = (entry.get("state") or {}).get("terminated")
-        policy = own.get(entry.get("name")) or spec.get("restartPolicy")
-        if end is not None and (policy == "Never" or (policy == "OnFailure" and not end.get("exitCode"))):
-            found.append(str(entry.get("name")))
-    return found
+    specs = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    policies = {one.get("name"): one.get("restartPolicy") or spec.get("restartPolicy") for one in specs}
+    entries = [one for field in _LISTS for one in status.get(field) or () if isinstance(one, dict)]
+    return [str(one.get("name")) for one in entries if _is_over(one, str(policies.get(one.get("name"))))]
+
+
+def _is_over(entry: Json, policy: str) -> bool:
+    """Whether a container has ended and is not started again."""
+    end = (entry.get("state") or {}).get("terminated")
+    return end is not None and (policy == "Never" or (policy == "OnFailure" and not end.get("exitCode")))
 
 
 def mirrored(

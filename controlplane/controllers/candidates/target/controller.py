@@ -87,25 +87,29 @@ class TargetController(WritingController[events.TargetWrite]):
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif kind == STREAM:
-            if isinstance(event, events.CandidatePodObserved):
-                self._pods.add(event.uid)
-            elif isinstance(event, events.CandidatePodGone):
-                self._pods.discard(event.uid)
-            before = self.candidates.get(stream)
-            after = target_fold(before or TargetState.initial(stream), recorded)
-            self._marks.note(stream, before, after, recorded.position)
-            self._taken.note(stream, after)
-            if (before is not None and before.admitted) != after.admitted:
-                self._around[f"others/{after.namespace}"] = recorded.position
-                # There may be room for one of those that were too many.
-                self._dirty.update(dict.fromkeys(() if after.admitted else self._taken.surplus(after.namespace)))
-            if after.settled:
-                self.candidates.pop(stream, None)
-                self._marks.forget(stream)
-                self._around.pop(f"unread/{stream}", None)
-            else:
-                self.candidates[stream] = after
-            self._dirty[stream] = None
+            self._fold_candidate(recorded)
+
+    def _fold_candidate(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, events.CandidatePodObserved):
+            self._pods.add(event.uid)
+        elif isinstance(event, events.CandidatePodGone):
+            self._pods.discard(event.uid)
+        before = self.candidates.get(stream)
+        after = target_fold(before or TargetState.initial(stream), recorded)
+        self._marks.note(stream, before, after, recorded.position)
+        self._taken.note(stream, after)
+        if (before is not None and before.admitted) != after.admitted:
+            self._around[f"others/{after.namespace}"] = recorded.position
+            # There may be room for one of those that were too many.
+            self._dirty.update(dict.fromkeys(() if after.admitted else self._taken.surplus(after.namespace)))
+        if after.settled:
+            self.candidates.pop(stream, None)
+            self._marks.forget(stream)
+            self._around.pop(f"unread/{stream}", None)
+        else:
+            self.candidates[stream] = after
+        self._dirty[stream] = None
 
     def _fold_unread(self, recorded: Recorded) -> None:
         """Take a refusal, or what may end one, and ask again about whom the object concerns."""

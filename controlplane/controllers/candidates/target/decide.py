@@ -39,9 +39,9 @@ class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
     `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `before` how many
-    admitted candidates of its source are there that come before this one, `priority_classes` those that exist (None: they
-    cannot be read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name
-    that is there and was never read; `unread_invitations`: with CandidateSources of the namespace."""
+    admitted candidates of its source are there that come before this one, `priority_classes` those that exist (None:
+    they cannot be read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this
+    name that is there and was never read; `unread_invitations`: with CandidateSources of the namespace."""
 
     policy: TargetPolicy
     ready: bool = True
