@@ -349,3 +349,10 @@ def test_who_is_decided_about_does_not_look_at_all_that_cannot_be_read() -> None
     assert targets.unread.candidate("team", NAME) is not None
     assert targets.unread.candidate("team", "other") is None
     assert targets.unread.invitations("team") == []
+
+
+def test_nothing_is_kept_of_a_source_pod_that_could_not_be_read_and_is_gone() -> None:
+    seen, controller = source()
+    seen.show(MANAGEMENT, PODS, source_pod(conditions="none"))
+    seen.show(MANAGEMENT, PODS, source_pod(), gone=True)
+    assert not controller._observer._coming

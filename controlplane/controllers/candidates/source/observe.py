@@ -55,7 +55,8 @@ class SourceObserver:
             lambda error: refused(place, kind, obj, error),
         )
         kept = (observations.CandidateSeen, observations.CandidateObservationRefused)
-        if new is not None and isinstance(new.event, kept) and not self._stream_of(place, change.uid):
+        at_home = place == MANAGEMENT  # where the stream of an end is that of its name
+        if new is not None and isinstance(new.event, kept) and not at_home and not self._stream_of(place, change.uid):
             self._coming[place, change.uid] = new.stream
         return new
 
