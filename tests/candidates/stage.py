@@ -334,6 +334,14 @@ class Stage:
         self.look()
         return self
 
+    def moved(self, name: str) -> Stage:
+        """Have another target reserve and bind, once the one before is lost."""
+        self.settle()
+        self.reserve(name)
+        self.settle()
+        assert self.bind(name)
+        return self.settle()
+
     def run(self, name: str, phase: str = "Running", restarts: int = 0) -> None:
         """Have the pod on a target say something."""
         key = self.only(name)

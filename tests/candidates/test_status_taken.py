@@ -53,12 +53,7 @@ def moved(policy: str, *, phase: str = "Running") -> Stage:
     says(stage, "a", DONE, DONE if phase == "Running" else {"waiting": {}}, RUNS, phase)
     stage.settle()
     stage.lose_pod("a")
-    stage.settle()
-    stage.reserve("b")
-    stage.settle()
-    assert stage.bind("b")
-    stage.settle()
-    return stage
+    return stage.moved("b")
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always"])
