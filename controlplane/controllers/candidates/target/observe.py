@@ -27,6 +27,7 @@ from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
@@ -246,8 +247,16 @@ def pod(obj: Json) -> Built:
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
+        stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),
     )
     return candidate_stream(event.namespace, event.name), event, (status,)
+
+
+def _ends_by_force(spec: Json, status: Json) -> bool:
+    """Whether a Pod that is being deleted has not come to its end by itself: a kubelet says that one has failed, or
+    succeeded, before it is gone (kubernetes 1.27), also if its containers would be started again."""
+    phase, policy = status.get("phase"), spec.get("restartPolicy") or "Always"
+    return (policy == "Always" and phase in ENDED_PHASES) or (policy == "OnFailure" and phase == "Failed")
 
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:
