@@ -7,6 +7,7 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.app.candidates.watches import TargetNodesSink
@@ -132,3 +133,17 @@ async def test_a_node_of_another_shape_ends_no_watch() -> None:
     ]
     await sink("east", [*shown, Synced(NODES, "1", 2, gap=False)])
     assert [(one.nodes, one.capacity) for one in told] == [(1, {"cpu": "2"})]
+
+
+def test_what_each_version_of_a_candidate_adds_to_the_log_is_bounded() -> None:
+    """Marks and tolerations are in the event itself: a source that changes one word would write megabytes each time."""
+    many = {f"a{number}": "" for number in range(20_000)}
+    for marks, tolerations in ((many, []), ({}, [{"key": key} for key in many])):
+        obj = with_permit()
+        spec = {**obj["spec"]["template"]["spec"], "tolerations": tolerations}
+        obj["spec"]["template"] = {"metadata": {"annotations": marks}, "spec": spec}
+        _, event, _ = seen_by_target(obj)
+        assert isinstance(event, CandidateObserved)
+        assert event.problem == TargetReason.INVALID_POD
+        assert event.problem_message.startswith("spec.template: its labels, annotations, images and tolerations")
+        assert len(msgspec.json.encode(event)) < 2000

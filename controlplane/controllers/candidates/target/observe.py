@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import (
     CANDIDATE_LABEL,
@@ -25,13 +27,14 @@ from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CON
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
-from controlplane.kube.fields import Misfit, number, section, text
+from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
 _SAID = 800  # characters of what a level forbids
+_MOST_NOTED = 1 << 17  # bytes of what is noted of a template beside its hash
 _CREDENTIALS = ("serviceAccountToken", "podCertificate")  # by which a pod is known as its ServiceAccount
 
 
@@ -164,7 +167,7 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
     projected = [section(volume, "projected", "spec.volumes[]") for volume in fields.items(pod_spec, "volumes", "spec")]
     sources = [source for one in projected for source in fields.items(one, "sources", "spec.volumes[].projected")]
     return {
-        "changeable": changeable_of(section(whole, "metadata", "spec.template"), pod_spec),
+        "changeable": _noted(changeable_of(section(whole, "metadata", "spec.template"), pod_spec)),
         "fixed": _fixed(pod_spec),
         "priority_class": text(pod_spec, "priorityClassName", "spec"),
         "account": account,
@@ -172,6 +175,14 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
         "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
         "beyond_restricted": "; ".join(pod_security.forbidden_by_restricted(pod_spec))[:_SAID],
     }
+
+
+def _noted(found: events.Changeable) -> events.Changeable:
+    """Return what a Pod can follow a change of, as far as the log has room for it at each change of a Candidate."""
+    if len(msgspec.json.encode(found)) > _MOST_NOTED:
+        said = f"its labels, annotations, images and tolerations are too many to be noted ({_MOST_NOTED} bytes)"
+        raise BadValue("spec.template", said)
+    return found
 
 
 def _fixed(pod_spec: Json) -> str:
