@@ -191,7 +191,7 @@ class Stage:
         return TargetContext(
             policy=self.target_policy,
             invitations=() if name in self.uninvited else (invitation,),
-            priority_classes=frozenset({"high"}),
+            priority_classes=frozenset({"high", "system-node-critical"}),
         )
 
     def target_fold(self, name: str, candidate: str, event: Event) -> None:
@@ -333,6 +333,14 @@ class Stage:
         self.target_turn(name)
         self.look()
         return self
+
+    def moved(self, name: str) -> Stage:
+        """Have another target reserve and bind, once the one before is lost."""
+        self.settle()
+        self.reserve(name)
+        self.settle()
+        assert self.bind(name)
+        return self.settle()
 
     def run(self, name: str, phase: str = "Running", restarts: int = 0) -> None:
         """Have the pod on a target say something."""

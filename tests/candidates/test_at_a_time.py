@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NoReturn
 
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.state import TargetState
 from tests.candidates.stage import NS
 from tests.candidates.test_target_causes import Told
 
@@ -99,3 +101,21 @@ def test_a_binding_that_succeeds_ends_what_is_known_of_those_before() -> None:
     state = told.targets.candidates[f"candidate/{NS}/web"]
     assert isinstance(state.bound, events.Bound)
     assert state.bind_failures == 0
+
+
+class Unseen(dict[str, TargetState]):
+    """Candidates of which nobody may look at all."""
+
+    def values(self) -> NoReturn:
+        raise AssertionError("all candidates are looked at")
+
+
+def test_to_decide_about_one_nobody_looks_at_all_of_them() -> None:
+    """The work for so many candidates would be their square: some minutes for ten thousand."""
+    told = invited(2)
+    told.targets.candidates = Unseen(told.targets.candidates)
+    at_once(told)
+    first, *_ = taken(told)
+    told.vanished(first)
+    at_once(told)
+    assert len([name for name in NAMES if name != first and name in taken(told)]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,8 +26,9 @@ from controlplane.controllers.candidates.references.needs import needed, unfit
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.kube.kinds import Kind
+from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
+from controlplane.simulation.apiserver.patches import patched
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -156,6 +158,26 @@ def test_a_copy_carries_the_data_and_our_mark_and_what_it_was_made_of() -> None:
     assert (removal.verb, removal.uid, removal.resource_version) == ("delete", "t", "9")
 
 
+def test_a_key_that_the_source_has_no_more_goes_from_the_copy_too() -> None:
+    """A password that was taken out of a Secret would stay in every target."""
+    source = {"metadata": {"resourceVersion": "6"}, "type": "Opaque", "data": {"k": "dg=="}}
+    there: Json = {"data": {"k": "b2xk", "old": "eA=="}, "binaryData": {"b": "eA=="}}
+    for kind, before in itertools.product(("Secret", "ConfigMap"), (there, {})):
+        request = copy_request(Copy(kind, "keys", "6", "t", "9"), "team", source, "home")
+        renewed = patched(before, request.body, request.content_type, list_keys={}, builtin=True)
+        assert (renewed["data"], renewed.get("binaryData")) == ({"k": "dg=="}, None)
+        assert (renewed["metadata"]["name"], renewed["metadata"]["namespace"]) == ("keys", "team")
+
+
+def test_a_selector_that_a_service_did_not_have_comes_to_its_copy() -> None:
+    source = {"metadata": {"resourceVersion": "6"}, "spec": {"selector": {"app": "db"}, "ports": [{"port": 80}]}}
+    before: Json
+    for before in ({"ports": [{"port": 80}]}, {"selector": {"app": "db", "old": "x"}, "clusterIP": "10.0.0.1"}):
+        request = copy_request(Copy("Service", "db", "6", "t", "9"), "team", source, "home")
+        renewed = patched({"spec": before}, request.body, request.content_type, list_keys={}, builtin=True)
+        assert renewed["spec"] == {"type": "ClusterIP", "ports": [{"port": 80}], "selector": {"app": "db"}}
+
+
 def test_a_config_map_that_another_controller_watches_on_a_target_is_no_copy() -> None:
     placing = SourceController(
         SourcePolicy(cluster="home", scheduler_name="s", namespaces=frozenset({"a"})), "test", []
@@ -205,6 +227,8 @@ def test_what_a_pod_needs_beside() -> None:
         ("Service", "db"),
         ("ServiceAccount", "builder"),
     ]
+    for name in ("../secrets/db", "a,metadata.name!=b", "x" * 254, "A"):
+        assert needed({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": name}}]}, []) == []
     assert needed({"serviceAccountName": "default", "volumes": "nonsense"}, []) == []
 
 

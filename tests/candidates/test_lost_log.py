@@ -287,11 +287,7 @@ def test_so_it_is_where_the_log_knows_of_a_delegate_before(policy: str) -> None:
     stage.settle()
     known = stage.state
     stage.lose_pod("a")
-    stage.settle()
-    stage.reserve("b")
-    stage.settle()
-    assert stage.bind("b")
-    stage.settle()
+    stage.moved("b")
     assert stage.state.delegate == stage.only("b")
     stage.state = known
     stage.decided.clear()

@@ -104,11 +104,30 @@ def test_only_with_virtual_nodes_a_source_touches_nodes_and_removes_pods() -> No
     assert set(reviews) == {"authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews"}
 
 
-def test_the_policy_lets_the_targets_own_scheduler_pass() -> None:
-    account = one(render("deploy/scheduler"), "ServiceAccount")["metadata"]
+def test_the_policy_lets_whoever_may_write_the_status_pass_and_that_is_no_source() -> None:
     policy = one(render("deploy/candidates/target"), "ValidatingAdmissionPolicy")
     (condition,) = policy["spec"]["matchConditions"]
-    assert f"'system:serviceaccount:{account['namespace']}:{account['name']}'" in condition["expression"]
+    assert "resource('candidates').subresource('status')" in condition["expression"]
+    found = rights(one(render("deploy/scheduler"), "ClusterRole", "controlplane-scheduler-candidates"))
+    assert found["candidates.controlplane.dev/candidates/status"] == ("patch",)
+    for role in (item for item in render("deploy/candidates/target") if item["kind"] == "ClusterRole"):
+        assert "candidates.controlplane.dev/candidates/status" not in rights(role)
+
+
+def test_where_nobody_is_invited_any_more_what_is_there_may_go() -> None:
+    """Nobody else is asked, neither the scheduler nor the controller of namespaces: to deny there is to deny all."""
+    bindings = [
+        item["spec"]
+        for item in render("deploy/candidates/target")
+        if item["kind"] == "ValidatingAdmissionPolicyBinding"
+    ]
+    missing = {
+        operation: spec["paramRef"]["parameterNotFoundAction"]
+        for spec in bindings
+        for rule in spec["matchResources"]["resourceRules"]
+        for operation in rule["operations"]
+    }
+    assert missing == {"CREATE": "Deny", "UPDATE": "Allow", "DELETE": "Allow"}
 
 
 def test_in_its_own_cluster_a_source_creates_and_deletes_no_pod() -> None:

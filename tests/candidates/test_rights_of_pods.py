@@ -65,6 +65,7 @@ def test_a_pod_has_to_keep_the_level_of_the_invitation(lends: dict[str, Any], sp
 
 
 TOKEN = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+CERTIFICATE = {"name": "t", "projected": {"sources": [{"podCertificate": {"signerName": "s", "keyType": "ED25519"}}]}}
 ACCOUNTS = {
     "default, where nothing is said": ([], GOOD, ""),
     "another": ([], {**GOOD, "serviceAccountName": "campus"}, 'does not lend ServiceAccount "campus"'),
@@ -73,6 +74,7 @@ ACCOUNTS = {
     "one beside it": (["runner"], {**GOOD, "serviceAccountName": "campus"}, 'does not lend ServiceAccount "campus"'),
     "default beside one that is lent": (["runner"], GOOD, 'does not lend ServiceAccount "default"'),
     "a token of default": ([], {**GOOD, "volumes": [TOKEN]}, 'lends no token of ServiceAccount "default"'),
+    "a certificate of default": ([], {**GOOD, "volumes": [CERTIFICATE]}, 'lends no token of ServiceAccount "default"'),
     "a token of one that is lent": (["runner"], {**GOOD, "serviceAccountName": "runner", "volumes": [TOKEN]}, ""),
 }
 
@@ -87,6 +89,23 @@ def test_a_pod_runs_as_nobody_who_is_not_lent(lent: list[str], spec: dict[str, A
 def test_a_token_is_mounted_only_of_an_account_that_is_lent() -> None:
     assert made(offered({}, {**GOOD, "automountServiceAccountToken": True}))["automountServiceAccountToken"] is False
     assert "automountServiceAccountToken" not in made(offered({"service_accounts": ["default"]}, GOOD))
+
+
+CLASSES = {
+    "any, where none is named": ([], "high", ""),
+    "one that is named": (["high"], "high", ""),
+    "one beside it": (["low"], "high", 'does not allow priority class "high"'),
+    "none of Kubernetes' own": ([], "system-node-critical", 'does not allow priority class "system-node-critical"'),
+    "but one that is named": (["system-node-critical"], "system-node-critical", ""),
+}
+
+
+@each(("named", "wanted", "said"), CLASSES.values(), ids=CLASSES.keys())
+def test_a_pod_is_as_important_as_the_invitation_allows(named: list[str], wanted: str, said: str) -> None:
+    stage = offered({"priority_classes": named}, {**GOOD, "priorityClassName": wanted})
+    reason, message = refused(stage)
+    assert (reason == TargetReason.PRIORITY_CLASS_NOT_ALLOWED) == bool(said)
+    assert said in message
 
 
 def test_the_source_pod_says_why() -> None:

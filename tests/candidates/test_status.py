@@ -148,7 +148,6 @@ def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network
     delegate: dict[str, Any] = {
         "podIP": "10.0.0.1",
         "hostIP": "10.0.0.2",
-        "qosClass": "Burstable",
         "containerStatuses": [{"name": "c", "restartCount": 1}, {"name": "injected", "restartCount": 9}],
         "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
     }
@@ -156,7 +155,6 @@ def test_only_what_the_source_pod_has_is_shown_and_no_address_of_another_network
     assert [(c["name"], c["restartCount"]) for c in shown["containerStatuses"]] == [("c", 3)]
     assert [entry["type"] for entry in shown["conditions"]] == ["Ready"]
     assert "podIP" not in shown
-    assert shown["qosClass"] == "Burstable"
     assert mirrored(delegate, "Running", {"c"}, {}, with_network=True)["podIP"] == "10.0.0.1"
 
 
@@ -193,3 +191,34 @@ def test_a_delegate_that_ran_before_it_was_rejected_has_ended() -> None:
     stage.settle()
     assert (stage.phase(), stage.state.epoch) == ("Failed", 1)
     assert not [event for event in stage.decided if isinstance(event, DelegateLost)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "phase", "again"),
+    [
+        ("Always", "Failed", True),
+        ("Always", "Succeeded", True),
+        ("OnFailure", "Failed", True),
+        ("OnFailure", "Succeeded", False),
+        ("Never", "Failed", False),
+        ("Never", "Succeeded", False),
+    ],
+)
+def test_a_delegate_that_somebody_deletes_in_its_target_has_not_ended_by_itself(
+    policy: str, phase: str, again: bool
+) -> None:
+    """A kubelet says an end of it before it is gone (Kubernetes 1.27): a node that was drained once ended its pods."""
+    stage = Stage("a", "b")
+    stage.home["pods"]["web"] = pod(spec={"restartPolicy": policy})
+    stage.delegated("a")
+    stage.run("a", "Running")
+    stage.settle()
+    key, store = stage.only("a"), stage.stores["a"]
+    there = store["pods"][key]
+    going = {**there, "metadata": {**there["metadata"], "deletionTimestamp": "now"}, "status": {"phase": phase}}
+    stage.stores["a"] = {**store, "pods": {key: going}}
+    stage.settle()
+    assert stage.phase() == ("Running" if again else phase)
+    stage.lose_pod("a")
+    stage.settle()
+    assert (stage.phase(), stage.state.epoch) == (("Running", 2) if again else (phase, 1))

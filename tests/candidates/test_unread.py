@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
+import msgspec
 import pytest
 
 from controlplane.controllers.candidates.objects import (
@@ -23,7 +24,7 @@ from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState
-from controlplane.controllers.candidates.source.unread import may_be_of
+from controlplane.controllers.candidates.source.unread import concerns
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import (
@@ -173,7 +174,7 @@ def connection(name: str) -> Connection:
 )
 def test_whose_a_candidate_is_that_cannot_be_read(pod: str, name: str, of: bool) -> None:
     found = refusal(CANDIDATES.name, name)
-    assert may_be_of(type(found)(**{f: getattr(found, f) for f in found.__struct_fields__} | {"pod": pod}), "web") is of
+    assert concerns(msgspec.structs.replace(found, pod=pod), found.namespace, "web") is of
 
 
 # --- a target --------------------------------------------------------------------------------------------------------
@@ -325,3 +326,33 @@ def test_a_binding_that_a_lost_log_does_not_know_is_fenced_before_anything_is_sa
     assert not controller.waiting()
     seen.show(MANAGEMENT, PODS, made())
     assert controller.waiting() == [stream]
+
+
+class Unseen(dict[Any, Any]):
+    """Refusals that nobody may look through."""
+
+    def items(self) -> NoReturn:
+        raise AssertionError("all refusals are looked at")
+
+    values = items
+
+
+def test_who_is_decided_about_does_not_look_at_all_that_cannot_be_read() -> None:
+    """A cluster that shows thousands of such objects would slow everybody down."""
+    (seen, controller), (there, targets) = source(), target()
+    for held in (controller.unread, targets.unread):
+        held._refusals = Unseen()
+    seen.show("east", CANDIDATES, candidate(message=5))
+    assert list(controller.unread.candidates(controller_state(controller))) == ["east"]
+    assert controller.unread.targets() == set()
+    there.show(MANAGEMENT, CANDIDATES, candidate(message=5))
+    assert targets.unread.candidate("team", NAME) is not None
+    assert targets.unread.candidate("team", "other") is None
+    assert targets.unread.invitations("team") == []
+
+
+def test_nothing_is_kept_of_a_source_pod_that_could_not_be_read_and_is_gone() -> None:
+    seen, controller = source()
+    seen.show(MANAGEMENT, PODS, source_pod(conditions="none"))
+    seen.show(MANAGEMENT, PODS, source_pod(), gone=True)
+    assert not controller._observer._coming

@@ -135,10 +135,13 @@ async def account(api: Transport, kubeconfig: Json) -> Json:
         with contextlib.suppress(ApiError):
             await api.create(kind, document["metadata"].get("namespace", ""), document)
     place = next(document["metadata"] for document in found if document["kind"] == "ServiceAccount")
+    return await with_account(api, kubeconfig, place["namespace"], place["name"])
+
+
+async def with_account(api: Transport, kubeconfig: Json, namespace: str, name: str) -> Json:
+    """Return a kubeconfig that speaks as a ServiceAccount."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await api.write(
-        Request("create", ObjectRef(ACCOUNTS, place["namespace"], place["name"]), asked, subresource="token")
-    )
+    answer = await api.write(Request("create", ObjectRef(ACCOUNTS, namespace, name), asked, subresource="token"))
     return {**kubeconfig, "users": [{"name": "real", "user": {"token": answer["status"]["token"]}}]}
 
 

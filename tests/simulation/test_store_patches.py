@@ -115,6 +115,8 @@ STRATEGIC: list[tuple[Any, Any, Any]] = [
     ({"s": ["a", "b"]}, {"$deleteFromPrimitiveList/s": ["a"]}, {"s": ["b"]}),
     ({"m": {"x": 1, "y": 2}}, {"m": {"$retainKeys": ["y"], "y": 3}}, {"m": {"y": 3}}),
     ({"m": {"x": 1}}, {"m": {"$patch": "replace", "y": 2}}, {"m": {"y": 2}}),
+    ({"n": 1}, {"m": {"$patch": "replace", "y": 2}}, {"n": 1}),
+    ({"m": {"x": 1}}, {"$patch": "replace", "n": {"y": 2}}, {"n": {"y": 2}}),
     ({"m": {"x": 1}}, {"m": {"$patch": "delete"}}, {"m": {}}),
     ({"m": {"x": 1}}, {"m": None}, {}),
     ({"atomic": [1]}, {"atomic": [2]}, {"atomic": [2]}),

@@ -64,6 +64,7 @@ _BESIDE = frozenset(
         "_copy",
         "_reads",
         "_views",
+        "_objects",
         "_moved",
         "changed_clusters",
         "watch_changed",

@@ -22,6 +22,7 @@ from controlplane.controllers.candidates.source.controller import SourceControll
 from controlplane.controllers.candidates.source.hosting import candidates_in
 from controlplane.controllers.connectivity.events import KindOff, KindSynced
 from controlplane.controllers.connectivity.local_connection import connectivity_event
+from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import NODES, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Event
@@ -127,15 +128,25 @@ class TargetNodesSink:
                 problem = f"its nodes cannot be read: {delta.message}"
             elif isinstance(delta, Synced):
                 self._listed.add(cluster)
-            elif delta.op == "gone" or delta.unreadable:
-                capacity.drop(str(meta(delta.object).get("uid")))
             else:
-                capacity.put(delta.object)
+                _take(capacity, delta)
         if cluster not in self._listed:
             return
         counts = TargetNodesCounted(problem=problem) if problem else capacity.counted()
         if (event := self._nodes.counted(cluster, counts)) is not None:
             await self._recorder.record([event])
+
+
+def _take(capacity: TargetCapacity, change: Change) -> None:
+    """Count a node as it now is; one that is gone or cannot be read is not counted."""
+    if change.op != "gone" and not change.unreadable:
+        try:
+            capacity.put(change.object)
+        except UNFIT:
+            pass
+        else:
+            return
+    capacity.drop(str(meta(change.object).get("uid")))
 
 
 def _place(ref: str) -> tuple[str, str, str]:

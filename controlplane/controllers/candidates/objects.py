@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
-from controlplane.controllers.candidates import tolerations
-from controlplane.kube.fields import Misfit, items, number, section, text
+from controlplane.controllers.candidates import label_keys, tolerations
+from controlplane.kube.fields import BadValue, Misfit, items, number, section, text
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICES, Json, Kind, meta
 from controlplane.log.event import Body, Part, body_of
 
@@ -54,6 +54,8 @@ HINT_TOLERATIONS = f"{GROUP}/tolerations"
 TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for
 TAINT = f"{GROUP}/virtual-node"  # on a virtual Node, so that no scheduler of its cluster puts a pod there
 _VIRTUAL, _LONGEST = "candidates-", 63
+_YEARS = range(1970, 9000)  # of times that others write: what is added to one still is one
+_HIGHEST = 1 << 62  # of numbers that others write: an API server takes the next ones, too
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
@@ -87,7 +89,7 @@ class PermitSpec(Part):
 
 
 def instant(obj: Json, field: str, where: str) -> datetime | None:
-    """Return a time, None where it is absent; `Misfit` if it is none or has no zone."""
+    """Return a time in UTC, None where it is absent; `Misfit` if it is none, has no zone or is out of all bounds."""
     found = text(obj, field, where)
     if not found:
         return None
@@ -97,7 +99,17 @@ def instant(obj: Json, field: str, where: str) -> datetime | None:
         raise Misfit(f"{where}.{field}", found, "an RFC 3339 time") from None
     if at.tzinfo is None:
         raise Misfit(f"{where}.{field}", found, "a time with its zone")
-    return at
+    if at.year not in _YEARS:
+        raise BadValue(f"{where}.{field}", f"a time of a year from {_YEARS[0]} to {_YEARS[-1]} is expected")
+    return at.astimezone(UTC)
+
+
+def counter(obj: Json, field: str, where: str) -> int:
+    """Return a number after which others follow, 0 where it is absent; `Misfit` if there is none after it."""
+    found = number(obj, field, where)
+    if not 0 <= found <= _HIGHEST:
+        raise BadValue(f"{where}.{field}", f"a number from 0 to {_HIGHEST} is expected")
+    return found
 
 
 def stamp(at: datetime) -> str:
@@ -113,7 +125,7 @@ def origin(obj: Json) -> Origin:
         namespace=text(source, "namespace", "spec.source"),
         name=text(source, "name", "spec.source"),
         uid=text(source, "uid", "spec.source"),
-        epoch=number(source, "epoch", "spec.source"),
+        epoch=counter(source, "epoch", "spec.source"),
     )
 
 
@@ -126,7 +138,7 @@ def permission(obj: Json) -> PermitSpec | None:
     if until is None:
         raise Misfit("spec.permit.until", None, "an RFC 3339 time")
     return PermitSpec(
-        number=number(permit, "number", "spec.permit"),
+        number=counter(permit, "number", "spec.permit"),
         kind=text(permit, "kind", "spec.permit"),
         reservation=number(permit, "reservation", "spec.permit"),
         until=until,
@@ -168,7 +180,7 @@ def template(pod: Json) -> Body:
 
     The mounted token of the source's ServiceAccount means nothing elsewhere, the target resolves the PriorityClass
     anew, and whatever carries our prefix would be forged on the other side."""
-    metadata, spec = meta(pod), dict(section(pod, "spec"))
+    metadata, spec = meta(pod), label_keys.as_written(section(pod, "spec"))
     tokens = {str(v.get("name")) for v in items(spec, "volumes", "spec") if _is_token(v)}
     for field in ("nodeName", "priority", "schedulerName", "schedulingGates", "serviceAccount", "ephemeralContainers"):
         spec.pop(field, None)

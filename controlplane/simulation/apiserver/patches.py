@@ -169,6 +169,8 @@ def _merge_fields(merged: Json, patch: Json, list_keys: ListKeys, path: str) -> 
         here = f"{path}.{key}" if path else key
         if value is None:
             merged.pop(key, None)
+        elif key not in merged and _directive(value):
+            continue  # Kubernetes leaves out what says how to change what is not there (dropDirectives)
         elif isinstance(value, list) and here in list_keys:
             merged[key] = _merge_list(merged.get(key), value, list_keys, here)
         else:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, Json, Kind, meta
+from controlplane.kube.kinds import APPLY_PATCH, JOBS, MERGE_PATCH, NAMESPACES, PODS, Json, Kind, meta
 from controlplane.simulation.apiserver import errors, managed_fields
 from controlplane.simulation.apiserver.commits import CommitLog
 from controlplane.simulation.apiserver.field_sets import FieldSchema
@@ -38,6 +38,7 @@ from controlplane.simulation.apiserver.objects import (
     next_generation,
 )
 from controlplane.simulation.apiserver.patches import patched
+from controlplane.simulation.apiserver.pod_status import check_pod_status
 from controlplane.simulation.apiserver.pods import grace_of, stamp, waits
 from controlplane.simulation.apiserver.read import StoreEvent, StoreReader
 from controlplane.simulation.controllers.garbage_collector import (
@@ -55,6 +56,7 @@ Operation = Literal["create", "update", "delete"]
 Admission = Callable[[Operation, Kind, str, Json | None, Json | None], None]
 
 _UNKNOWN = "unknown"
+_STATUSES = {JOBS: check_job_status, PODS: check_pod_status}  # what is held against a new status, by kind
 _FIRST_NAMESPACES = ("default", "kube-system")
 
 
@@ -341,8 +343,8 @@ class Store(StoreReader):
         # Hooks may change `new` in place, so it must not share anything with the stored object.
         carry_over(served, old.copy() if self.admission else old.obj, new, writer.subresource)
         self._admit("update", kind, writer.subresource, old.obj, new)
-        if kind == JOBS and writer.subresource == "status":
-            check_job_status(old.obj, new)
+        if writer.subresource == "status" and kind in _STATUSES:
+            _STATUSES[kind](old.obj, new)
         metadata = new["metadata"]
         check_metadata(kind, metadata)
         check_finalizers(kind, old.obj["metadata"], metadata)

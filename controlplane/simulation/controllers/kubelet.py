@@ -51,7 +51,7 @@ class Kubelet(Behaviour):
             return left if left > 0 else self._remove(pod)
         if meta(pod).get("deletionTimestamp"):
             left = self._left(pod, "stopping", self._times.stopping)
-            return left if left > 0 else self._remove(pod)
+            return left if left > 0 else self._stop(pod)
         phase = pod["status"].get("phase")
         if phase == "Pending":
             left = self._left(pod, "starting", self._times.startup)
@@ -107,8 +107,11 @@ class Kubelet(Behaviour):
         return duration.total_seconds() if duration is not None else None
 
     def _end(self, pod: Json) -> float | None:
+        self._over(pod, failed=(meta(pod).get("annotations") or {}).get(OUTCOME) == "fail")
+        return None
+
+    def _over(self, pod: Json, *, failed: bool) -> None:
         at = stamp(self.clock.now())
-        failed = (meta(pod).get("annotations") or {}).get(OUTCOME) == "fail"
         code, reason = (1, "Error") if failed else (0, "Completed")
         status: Json = {"phase": ENDED_PHASES[failed], "conditions": []}
         for kind in ("Ready", "ContainersReady"):
@@ -123,7 +126,14 @@ class Kubelet(Behaviour):
             for known in pod["status"].get("containerStatuses") or ()
         ]
         self._write(pod, status)
-        return None
+
+    def _stop(self, pod: Json) -> float | None:
+        """End a pod that is being deleted, and let it go. As of Kubernetes 1.27 it says first that it has ended: what
+        was told to stop has failed."""
+        if pod["status"].get("phase") in ENDED_PHASES:
+            return self._remove(pod)
+        self._over(pod, failed=True)
+        return 0.0
 
     def _write(self, pod: Json, status: Json) -> None:
         place, uid = place_of(pod), meta(pod)["uid"]

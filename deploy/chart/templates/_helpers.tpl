@@ -182,8 +182,7 @@ are kept). Names begin with the release's in the place of "controlplane".
 
 {{/* A document whose names begin with the release's. In: text, name. Out: text. */}}
 {{- define "controlplane.renamed" -}}
-{{- $found := regexReplaceAll `(?m)^(\s*(?:- )?(?:name|policyName|serviceAccountName): (?:multikueue-)?)controlplane(-[-a-z]+)?$` .text (printf "${1}%s${2}" .name) -}}
-{{- regexReplaceAll `:controlplane-scheduler'` $found (printf ":%s-scheduler'" .name) -}}
+{{- regexReplaceAll `(?m)^(\s*(?:- )?(?:name|policyName|serviceAccountName): (?:multikueue-)?)controlplane(-[-a-z]+)?$` .text (printf "${1}%s${2}" .name) -}}
 {{- end -}}
 
 {{/* Keep those rules of a role, and of a webhook, that are about some kinds of job. In: object (changed), kinds. */}}

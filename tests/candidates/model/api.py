@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from controlplane.kube.kinds import STRATEGIC_PATCH, Json, Request, meta
+from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta
+from controlplane.simulation.apiserver.errors import ApiRefusal
 from controlplane.simulation.apiserver.patches import merge_patch, strategic_merge
+from controlplane.simulation.apiserver.pod_status import check_pod_status
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}
@@ -92,6 +94,8 @@ class Api:
         merged = strategic_merge(found, parts, _BY_NAME) if strategic else merge_patch(found, parts)
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
         merged.get("status", {}).pop("conditions", None) if request.ref.kind.plural == "candidates" else None
+        if request.ref.kind == PODS and request.subresource == "status":
+            _check_status(found, merged)
         metadata = meta(merged)
         if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
             return _without(store, request.ref.kind.plural, request.ref.name)
@@ -114,6 +118,13 @@ class Api:
             raise Refused(409)
         bound = {**found, "spec": {**found["spec"], "nodeName": request.body["target"]["name"]}}
         return _with(store, "pods", request.ref.name, bound)
+
+
+def _check_status(found: Json, merged: Json) -> None:
+    try:
+        check_pod_status(found, merged)
+    except ApiRefusal as error:
+        raise Refused(422, str(error)) from error
 
 
 def _with(store: Store, plural: str, name: str, obj: Json) -> Store:

@@ -117,8 +117,8 @@ def the_end_is_written_over(patch: pytest.MonkeyPatch) -> None:
     for module in (pod_status, renders.statuses):
         patch.setattr(module, "rank", delegate_status.rank)
         patch.setattr(module, "later", lambda shown, said: said or "Pending", raising=False)
-    patch.setattr(decide, "TERMINAL", ())
-    patch.setattr(pod_status, "TERMINAL", ())
+    patch.setattr(decide, "ENDED_PHASES", ())
+    patch.setattr(pod_status, "ENDED_PHASES", ())
 
 
 def a_lost_delegate_is_not_noticed(patch: pytest.MonkeyPatch) -> None:

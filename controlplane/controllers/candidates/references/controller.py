@@ -8,7 +8,7 @@ data is read when a copy is written, by whoever carries it out (docs/decisions/0
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ from controlplane.controllers.candidates.references.events import (
     NamedObserved,
 )
 from controlplane.controllers.candidates.references.facets import CopyFacets
+from controlplane.controllers.candidates.references.objects_there import Key, ObjectsThere
 from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
 from controlplane.controllers.candidates.references.writes import decisions_of, request_of
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -53,7 +54,7 @@ class ReferenceController(WritingController[CandidateWrite]):
     types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
-    GIVEN = ("_placing", "_cluster", "watch_changed")
+    GIVEN = ("_placing", "_cluster", "watch_changed", "_objects")
 
     def __init__(self, placing: SourceController) -> None:
         self._placing, self._cluster = placing, placing.policy.cluster
@@ -66,7 +67,8 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
         self._facets = CopyFacets(self._cluster)
-        self._told: dict[str, dict[tuple[str, str], str]] = {}
+        self._told: dict[str, dict[Key, str]] = {}
+        self._objects = ObjectsThere(self._named_in, self._copied_in, self._look)
         placing.obstacles_of, placing.obstacles_at = self.obstacles, self.obstacles_at
 
     # --- what was seen -----------------------------------------------------------------------------------------------
@@ -94,8 +96,10 @@ class ReferenceController(WritingController[CandidateWrite]):
     def _is_anothers(self, change: ObjectChange, kind: str, namespace: str, name: str) -> bool:
         """Whether an object is shown for another controller, which watches the same kind."""
         if change.cluster == MANAGEMENT:
-            place = kind, namespace, name
-            return kind in ALLOWED and place not in self.named and place not in self.wanted()
+            if kind not in ALLOWED or (kind, namespace, name) in self.named:
+                return False
+            users = (there for there in self._users if there.split("/")[2] == namespace)
+            return not any(self._objects.needs(there, (kind, name)) for there in users)
         there = self._at(f"{COPIES}/{change.cluster}/{namespace}")
         return not follow.known(kind, change.object).mark and (not change.gone or kind in ALLOWED.keys() - there.kinds)
 
@@ -126,7 +130,9 @@ class ReferenceController(WritingController[CandidateWrite]):
                 self.named[key] = event if isinstance(event, NamedObserved) else None
                 self._facets.named(recorded.stream, event, recorded.position)
                 self._missing[key] = event.message if isinstance(event, NamedMissing) else ""
-                self._dirty.update(dict.fromkeys(s for s in self._streams() if s.split("/")[2] == event.namespace))
+                for there in (s for s in self._streams() if s.split("/")[2] == event.namespace):
+                    self._objects.changed(there, [(event.kind, event.name)])
+                    self._dirty[there] = None
         elif kind == COPIES:
             self._fold_copy(recorded)
 
@@ -148,13 +154,14 @@ class ReferenceController(WritingController[CandidateWrite]):
             return
         self.watch_changed = True
         for there in {**before, **now}:  # in an order that does not change from run to run
-            users = self._users.setdefault(there, set())
-            others = [self._where[user][there] for user in users if user != stream]
-            changed = before.get(there, frozenset()) ^ now.get(there, frozenset())
-            self._facets.wanted(there, [ref for ref in changed if not any(ref in refs for refs in others)], position)
+            old, new, users = before.get(there, _NOBODY), now.get(there, _NOBODY), self._users.setdefault(there, set())
+            known = self._objects.needed(there)
+            # Of what others name too, it is no news.
+            self._facets.wanted(there, [ref for ref in old ^ new if known.get(ref, 0) == (ref in old)], position)
             users.add(stream) if there in now else users.discard(stream)
             if not users:
                 del self._users[there]
+            self._objects.renamed(there, old, new)
             self._dirty[there] = None
         self._where.pop(stream, None)
         if now:
@@ -205,6 +212,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             if key in there.trouble:
                 self._facets.refused(f"{recorded.stream}/{key}", recorded.position)
             there = closed(there, key)
+            self._objects.changed(recorded.stream, [(event.kind, event.name)])
             if isinstance(event, CopyObserved):
                 there = _replace(there, copies={**there.copies, key: event}, kinds=there.kinds | {event.kind})
             elif key in there.copies and there.copies[key].uid == event.uid:
@@ -227,28 +235,31 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return the streams to decide about since the last call."""
         dirty, self._dirty = list(self._dirty), {}
         for stream in dirty:
-            found = self._in_the_way(stream)
-            if found != self._told.get(stream, {}):
+            found, before = self._in_the_way(stream), self._told.get(stream, {})
+            if found != before:
                 self._told[stream] = found
-                self._placing.touch(sorted(self._users.get(stream, ())))
+                changed = {key for key, _ in found.items() ^ before.items()}
+                users = (user for user in self._users.get(stream, ()) if self._names(user, stream, changed))
+                self._placing.touch(sorted(users))
             if not found:
                 self._told.pop(stream, None)
         return dirty
+
+    def _names(self, user: str, there: str, keys: Collection[Key]) -> bool:
+        return any((ref.kind, ref.name) in keys for ref in self._where[user][there])
 
     # --- what is in the way ------------------------------------------------------------------------------------------
 
     def obstacles(self, pod: str) -> str:
         """Return which of the objects that a pod names are not with it, and why; "" if all are, or will be."""
-        said = {
-            f"{ref.kind} {ref.name}: {why}"
-            for there, names in self._where.get(pod, {}).items()
-            for (kind, name), why in self._in_the_way(there).items()
-            for ref in names
-            if (ref.kind, ref.name) == (kind, name)
-        }
+        said = set()
+        for there, names in self._where.get(pod, {}).items():
+            found = self._in_the_way(there)
+            keys = ((ref.kind, ref.name) for ref in names)
+            said |= {f"{kind} {name}: {found[kind, name]}" for kind, name in keys if (kind, name) in found}
         return "; ".join(sorted(said))
 
-    def _in_the_way(self, stream: str) -> dict[tuple[str, str], str]:
+    def _in_the_way(self, stream: str) -> dict[Key, str]:
         """Return what cannot be copied to a namespace of a target, and why: it is not there, is of no use, or the
         target says no.
         """
@@ -256,7 +267,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             return {}
         there, namespace = self._at(stream), stream.split("/")[2]
         found = {}
-        for obstacle in self._following(stream, there).obstacles:
+        for obstacle in self._objects.following(stream).obstacles:
             why = self._missing.get((obstacle.kind, namespace, obstacle.name), "")
             found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
         for target, failure in there.trouble.items():
@@ -266,14 +277,18 @@ class ReferenceController(WritingController[CandidateWrite]):
 
     # --- what is watched ---------------------------------------------------------------------------------------------
 
-    def named_by(self, there: str) -> frozenset[NamedObject]:
-        """Return what the pods that are placed in a namespace of a target name."""
-        empty: frozenset[NamedObject] = frozenset()
-        return empty.union(*(self._where[stream][there] for stream in self._users.get(there, ())))
+    def _named_in(self, there: str) -> Iterable[Iterable[NamedObject]]:
+        """Yield what each pod that is placed in a namespace of a target names."""
+        return (self._where[stream][there] for stream in self._users.get(there, ()))
+
+    def _copied_in(self, there: str) -> Iterable[Key]:
+        return ((copy.kind, copy.name) for copy in self._at(there).copies.values())
 
     def wanted(self) -> set[tuple[str, str, str]]:
         """Return the objects of the source that are to be followed: kind, namespace, name."""
-        return {(ref.kind, there.split("/")[2], ref.name) for there in self._users for ref in self.named_by(there)}
+        return {
+            (ref.kind, there.split("/")[2], ref.name) for there in self._users for ref in self._objects.needed(there)
+        }
 
     def watched(self) -> dict[str, set[str]]:
         """Return the namespaces, by target, in which there are copies, or may come to be."""
@@ -289,7 +304,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return the kinds of which there are copies in a namespace of a target, or may come to be."""
         stream = f"{COPIES}/{cluster}/{namespace}"
         there = self._at(stream)
-        kinds = {ref.kind for ref in self.named_by(stream)} | there.kinds
+        kinds = {ref.kind for ref in self._objects.needed(stream)} | there.kinds
         return [*ALWAYS.values(), *(kind for name, kind in ALLOWED.items() if name in kinds)]
 
     def known(self, cluster: str, kind: str) -> dict[str, tuple[str, str, str]]:
@@ -316,7 +331,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         cluster = stream.split("/")[1]
         decisions: list[CandidateWrite] = []
         wake: datetime | None = None
-        for wanted in decisions_of(self._following(stream, there), cluster):
+        for wanted in decisions_of(self._objects.following(stream), cluster):
             failure = there.trouble.get(wanted.target)
             if wanted.target in there.effects:
                 continue
@@ -336,22 +351,16 @@ class ReferenceController(WritingController[CandidateWrite]):
         """
         return self._facets.obstacles((there, ref) for there, refs in self._where.get(pod, {}).items() for ref in refs)
 
-    def _following(self, stream: str, there: TargetNamespace) -> follow.Following:
-        """Return what is to be done in a namespace of a target, by what was seen."""
-        needed, namespace = self.named_by(stream), stream.split("/")[2]
-        # Of what was not looked at yet nothing is known, also not that its copy may go.
-        unseen = {(r.kind, r.name) for r in needed if (r.kind, namespace, r.name) not in self.named}
-        seen = [one for one in self.named.values() if one is not None and one.namespace == namespace]
-        here = [
-            KnownCopy(one.kind, one.name, one.uid, one.resource_version, type=one.type, unfit=one.unfit) for one in seen
-        ]
-        copies = [
-            KnownCopy(c.kind, c.name, c.uid, c.resource_version, c.mark, c.followed)
-            for c in there.copies.values()
-            if (c.kind, c.name) not in unseen
-        ]
-        wanted = [ref for ref in needed if (ref.kind, ref.name) not in unseen]
-        return follow.follow(wanted, here, copies, self._cluster, in_view=True)
+    def _look(self, stream: str, key: Key) -> follow.Following:
+        """Return what is to be done about an object in a namespace of a target, by what was seen."""
+        (kind, name), needed = key, self._objects.needs(stream, key)
+        place = kind, stream.split("/")[2], name
+        if needed and place not in self.named:
+            return follow.Following()  # of what was not looked at yet nothing is known, also not that its copy may go
+        one, copy = self.named.get(place), self._at(stream).copies.get(f"{kind}/{name}")
+        here = [KnownCopy(kind, name, one.uid, one.resource_version, type=one.type, unfit=one.unfit)] if one else []
+        there = [KnownCopy(kind, name, copy.uid, copy.resource_version, copy.mark, copy.followed)] if copy else []
+        return follow.follow(needed, here, there, self._cluster, in_view=True)
 
     # --- what is open ------------------------------------------------------------------------------------------------
 
@@ -372,6 +381,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Say nothing: the log has it, and the pod does not wait for it."""
 
 
+_NOBODY: frozenset[NamedObject] = frozenset()
 _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say
 _UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
 

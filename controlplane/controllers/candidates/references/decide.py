@@ -7,19 +7,17 @@ said to be in the way."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from controlplane.controllers.candidates.objects import FOLLOWED, GROUP, SOURCE_LABEL
-from controlplane.controllers.candidates.references.needs import copied_of
-from controlplane.kube.kinds import MERGE_PATCH, STRATEGIC_PATCH, Json, ObjectRef, Request, meta
+from controlplane.controllers.candidates.references.needs import REPLACED, copied_of, is_name
+from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request, meta
 
 UNFIT = "unfit"  # beside an object's metadata, where that is all that is kept of it: why it cannot be copied
 FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion of what it was made of
-_NAME, _LONGEST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), 253  # of a ConfigMap or Secret
 _UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
 KEPT = frozenset({"PersistentVolumeClaim"})  # what its pods have written is nobody's to throw away but its user's
 FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
@@ -110,7 +108,7 @@ def _text(obj: Json | Mapping[str, Any], field: str) -> str:
 
 def _mention(kind: str, ref: Json, field: str = "name") -> Iterator[tuple[str, str, bool]]:
     name = _text(ref, field)
-    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):  # nothing of another name can be there
+    if is_name(name):  # nothing of another name can be there
         yield kind, name, bool(ref.get("optional"))
 
 
@@ -224,8 +222,10 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Requ
     ref = ObjectRef(FOLLOWED[copy.kind], namespace, copy.name)
     if not copy.uid:
         return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster))
-    how = STRATEGIC_PATCH if copy.kind == "Service" else MERGE_PATCH
-    return Request("patch", ref, body, content_type=how, uid=copy.uid, resource_version=copy.resource_version)
+    if REPLACED.items() <= body.items():  # the whole object, so with its place
+        body["metadata"] |= {"name": copy.name, "namespace": namespace}
+    version = copy.resource_version
+    return Request("patch", ref, body, content_type=STRATEGIC_PATCH, uid=copy.uid, resource_version=version)
 
 
 def removal_request(removal: CopyRemoval, namespace: str, cluster: str) -> Request:

@@ -7,13 +7,25 @@ outside the cluster."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from controlplane.kube.kinds import Json
 
 _PORT = ("name", "protocol", "appProtocol", "port", "targetPort")
 _SERVICE = ("sessionAffinity", "sessionAffinityConfig", "publishNotReadyAddresses", "internalTrafficPolicy")
+#: In a strategic merge patch: what is there goes, whatever it holds. Only of what is there: a map that is not, and is
+#: to be replaced, an API server leaves out (kubernetes 1.36, apimachinery pkg/util/strategicpatch, dropDirectives).
+REPLACED = {"$patch": "replace"}
 _CLAIM = ("accessModes", "resources", "storageClassName", "volumeMode")
+
+
+_NAME, _LONGEST_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), 253
+
+
+def is_name(found: object) -> bool:
+    """Whether an object that a pod names can have that name."""
+    return isinstance(found, str) and len(found) <= _LONGEST_NAME and _NAME.fullmatch(found) is not None
 
 
 def needed(spec: Json, services: list[str]) -> list[tuple[str, str]]:
@@ -23,8 +35,9 @@ def needed(spec: Json, services: list[str]) -> list[tuple[str, str]]:
     volumes = spec.get("volumes")
     for volume in volumes if isinstance(volumes, list) else ():
         claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
-        if isinstance(claim, dict) and claim.get("claimName"):
-            found.add(("PersistentVolumeClaim", str(claim["claimName"])))
+        # An API server takes any text for the name of a claim; nothing of another one can be there.
+        if isinstance(claim, dict) and is_name(claim.get("claimName")):
+            found.add(("PersistentVolumeClaim", claim["claimName"]))
     return sorted(found | {("Service", name) for name in services})
 
 
@@ -49,20 +62,17 @@ def copied_of(kind: str, source: Json, *, renewed: bool) -> Json:
         case "PersistentVolumeClaim":
             return {"spec": _only(spec, ("resources",) if renewed else _CLAIM)}
         case "Service":
-            return {"spec": _service(spec, renewed=renewed)}
+            return {"spec": _service(spec) | (REPLACED if renewed else {})}
         case _:
-            return _only(source, ("data", "binaryData", "type", "immutable"))
+            # A whole of its own: merged, what the source holds no more would stay.
+            return _only(source, ("data", "binaryData", "type", "immutable")) | (REPLACED if renewed else {})
 
 
-def _service(spec: Json, *, renewed: bool) -> Json:
+def _service(spec: Json) -> Json:
     ports: list[Any] = [_only(port, _PORT) for port in spec.get("ports") or ()]
-    selector: Json = dict(spec.get("selector") or {})
-    found: Json = _only(spec, _SERVICE)
-    if renewed:
-        # A strategic merge: what is there is replaced, or what was taken away would stay.
-        return {**found, "ports": [{"$patch": "replace"}, *ports], "selector": {"$patch": "replace", **selector}}
     headless = {"clusterIP": "None"} if spec.get("clusterIP") == "None" else {}
-    return {**found, **headless, "type": "ClusterIP", "ports": ports, "selector": selector}
+    selector: Json = dict(spec.get("selector") or {})
+    return {**_only(spec, _SERVICE), **headless, "type": "ClusterIP", "ports": ports, "selector": selector}
 
 
 def _only(obj: Json, names: tuple[str, ...]) -> Json:

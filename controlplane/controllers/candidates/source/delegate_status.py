@@ -6,7 +6,7 @@ never written to again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from controlplane.controllers.candidates.objects import GROUP
@@ -24,7 +24,7 @@ _OF_THE_DELEGATE = frozenset(
 )
 _REJECTED = "Pod was rejected: "
 _NETWORK = ("podIP", "podIPs", "hostIP", "hostIPs")
-_OF_ITS_CLUSTER = ("resourceClaimStatuses", "nominatedNodeName", "observedGeneration", "resize")
+_WORDS = ("reason", "message")
 
 
 def rank(phase: str) -> int:
@@ -62,26 +62,52 @@ def rejection(status: Json) -> str:
     return f"{status.get('reason') or 'Rejected'}: {message}"
 
 
+def ended(spec: Json, status: Json) -> list[str]:
+    """Return the containers that have ended for good: an API server does not take it that one runs again.
+
+    Source: kubernetes, pkg/apis/core/validation/validation.go, ValidateContainerStateTransition (1.36). Of one that
+    starts again by rules about its exit code it is said too."""
+    specs = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    policies = {one.get("name"): one.get("restartPolicy") or spec.get("restartPolicy") for one in specs}
+    entries = [one for field in _LISTS for one in status.get(field) or () if isinstance(one, dict)]
+    return [str(one.get("name")) for one in entries if _is_over(one, str(policies.get(one.get("name"))))]
+
+
+def _is_over(entry: Json, policy: str) -> bool:
+    """Whether a container has ended and is not started again."""
+    end = (entry.get("state") or {}).get("terminated")
+    return end is not None and (policy == "Never" or (policy == "OnFailure" and not end.get("exitCode")))
+
+
 def mirrored(
-    delegate: Json, phase: str, containers: set[str], restarts: Mapping[str, int], *, with_network: bool
+    delegate: Json,
+    phase: str,
+    containers: set[str],
+    restarts: Mapping[str, int],
+    *,
+    with_network: bool,
+    over: Collection[str] = (),
 ) -> Json:
     """Return the delegate's status as the source pod shows it.
 
-    Only containers that the source pod has; the addresses of another cluster only where its network reaches.
-    PodScheduled is ours."""
-    left_out = (*_LISTS, *_NETWORK, *_OF_ITS_CLUSTER, "conditions", "phase")
-    status: Json = {key: value for key, value in delegate.items() if key not in left_out}
-    if with_network:
-        status |= {key: delegate[key] for key in _NETWORK if key in delegate}
+    Only containers that the source pod has; the addresses of another cluster only where its network reaches; nothing
+    else that a cluster says of its own pods. PodScheduled is ours. `over`: those that the pod shows as having ended. Of
+    one that has not nothing is said, and so its end no more: after that it may be said to run."""
+    kept = (*_WORDS, "startTime", *(_NETWORK if with_network else ()))
+    status: Json = {key: delegate[key] for key in kept if key in delegate}
     for field in _LISTS:
         entries = [e for e in delegate.get(field) or [] if isinstance(e, dict) and str(e.get("name")) in containers]
         if entries:
-            status[field] = [_counted(entry, restarts) for entry in entries]
+            status[field] = [_counted(entry, restarts) for entry in entries if not _revives(entry, over)]
     status["phase"] = phase
     status["conditions"] = [
         entry for entry in delegate.get("conditions") or [] if entry.get("type") in _OF_THE_DELEGATE
     ]
     return status
+
+
+def _revives(entry: Json, over: Collection[str]) -> bool:
+    return entry.get("name") in over and "terminated" not in (entry.get("state") or {})
 
 
 def _counted(entry: Json, restarts: Mapping[str, int]) -> Json:
@@ -90,7 +116,12 @@ def _counted(entry: Json, restarts: Mapping[str, int]) -> Json:
     return {**entry, "restartCount": (own if isinstance(own, int) else 0) + more}
 
 
-def stopped(containers: list[str], restarts: Mapping[str, int], reason: str, message: str) -> list[Json]:
+def unsaid(status: Json) -> Json:
+    """Return the patch that takes away what a delegate before said and this status does not."""
+    return dict.fromkeys((*_WORDS, *_NETWORK)) | status
+
+
+def stopped(containers: Iterable[str], restarts: Mapping[str, int], reason: str, message: str) -> list[Json]:
     """Return container statuses in which nothing runs: between two delegates of a pod that had started."""
     return [
         {

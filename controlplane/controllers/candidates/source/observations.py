@@ -63,7 +63,8 @@ class SourcePodObserved(SourceObservation):
     claims, and the Services that it asks for. `group`: the PodGroup that it starts with,
     or not at all. `restarts`: those that it shows, by container. `node`: the virtual Node that it is bound to, ""
     for none; `tolerates`: it stays there while the Node is not ready; `stopping`: its deletion waits for its kubelet;
-    `unready`: a node controller took its readiness away."""
+    `unready`: a node controller took its readiness away. `init`: which of its containers are initContainers; `ended`:
+    those that it shows to have ended for good."""
 
     template: str
     phase: str = "Pending"
@@ -86,6 +87,13 @@ class SourcePodObserved(SourceObservation):
     tolerates: bool = False
     stopping: bool = False
     unready: bool = False
+    init: list[str] = []
+    ended: list[str] = []
+
+    @property
+    def others(self) -> list[str]:
+        """The containers that are none of its initContainers."""
+        return [name for name in self.containers if name not in self.init]
 
 
 class SourceDeleted(SourceObjectGone):

@@ -20,7 +20,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide, needs
 from controlplane.controllers.candidates.references.decide import NamedObject
 from controlplane.controllers.candidates.source import observations
-from controlplane.controllers.candidates.source.delegate_status import rejection, restarts_of
+from controlplane.controllers.candidates.source.delegate_status import ended, rejection, restarts_of
 from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONGEST_WAIT, MODES, MOST_CANDIDATES
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -55,7 +55,8 @@ class SourceObserver:
             lambda error: refused(place, kind, obj, error),
         )
         kept = (observations.CandidateSeen, observations.CandidateObservationRefused)
-        if new is not None and isinstance(new.event, kept) and not self._stream_of(place, change.uid):
+        at_home = place == MANAGEMENT  # where the stream of an end is that of its name
+        if new is not None and isinstance(new.event, kept) and not at_home and not self._stream_of(place, change.uid):
             self._coming[place, change.uid] = new.stream
         return new
 
@@ -63,7 +64,10 @@ class SourceObserver:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
         if place != MANAGEMENT and kind == CANDIDATES:
-            return candidate(obj) if objects.origin(obj).cluster == self._cluster else None
+            origin = objects.origin(obj)
+            # Ours have the namespace of their pod. One that says otherwise was made by nobody of us.
+            ours = origin.cluster == self._cluster and origin.namespace == meta(obj).get("namespace")
+            return candidate(obj) if ours else None
         return None
 
     def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
@@ -90,14 +94,18 @@ def source_pod(obj: Json) -> observations.Built:
     template = objects.template(obj)
     owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
+    init, others = (
+        [str(one.get("name")) for one in fields.items(spec, field, "spec")]
+        for field in ("initContainers", "containers")
+    )
     event = observations.SourcePodObserved(
         **fields.identity(obj),
         template=template.ref,
         phase=text(status, "phase", "status") or "Pending",
         restart_policy=text(spec, "restartPolicy", "spec") or "Always",
-        containers=[
-            str(c.get("name")) for field in ("initContainers", "containers") for c in fields.items(spec, field, "spec")
-        ],
+        containers=[*init, *others],
+        init=init,
+        ended=ended(spec, status),
         workload=text(owner, "uid", "metadata.ownerReferences[]"),
         gated=bool(fields.items(spec, "schedulingGates", "spec")),
         options=options,
@@ -245,7 +253,7 @@ def candidate(obj: Json) -> observations.Built:
         **fields.identity(obj),
         "origin": origin,
         "permit": permit.number if permit is not None else 0,
-        "withdrawn": fields.number(spec, "withdrawn", "spec"),
+        "withdrawn": objects.counter(spec, "withdrawn", "spec"),
         "reservation": fields.number(reservation, "number", "status.reservation"),
         "acknowledged": fields.number(status, "acknowledged", "status"),
         "tried": fields.number(status, "tried", "status"),

@@ -65,9 +65,9 @@ def _is_left_alone(pod: SourcePodObserved, known: Candidate | None) -> bool:
     return not (pod.stopping and isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 
 
-def _say(pass_: PodPass, pod: SourcePodObserved, **said: Any) -> None:
-    """Show a status of this pod in the epoch under way."""
-    _write(pass_, pod, StatusShown(uid=pod.uid, epoch=pass_.state.epoch, **said))
+def _say(pass_: PodPass, pod: SourcePodObserved, again: bool = False, /, **said: Any) -> None:  # noqa: FBT
+    """Show a status of this pod in the epoch under way; `again`: also if the pod says already that it shows it."""
+    _write(pass_, pod, StatusShown(uid=pod.uid, epoch=pass_.state.epoch, **said), again=again)
 
 
 def _shown(pass_: PodPass, pod: SourcePodObserved) -> StatusShown | None:
@@ -86,9 +86,12 @@ def _delegate(
     message = f"bound on node {seen.node} of cluster {cluster}"
     announced = any(entry.type == "PodScheduled" and entry.message == message for entry in pod.conditions)
     final = rank(reported.phase) == 2
+    # Of a container that an earlier delegate had ended nothing is said first, and then what this one says.
+    unsaid = any(name in pod.containers and name not in pod.restarts for name in reported.restarts)
     _say(
         pass_,
         pod,
+        unsaid,
         source=seen.name,
         sequence=reported.sequence,
         status=reported.status,
@@ -304,13 +307,13 @@ def _out_of_view(unreadable: str) -> str:
     return "cannot be reached"
 
 
-def _write(pass_: PodPass, pod: SourcePodObserved, wanted: StatusShown) -> None:
+def _write(pass_: PodPass, pod: SourcePodObserved, wanted: StatusShown, *, again: bool = False) -> None:
     said = {entry.type: entry for entry in pod.conditions}
     there, followed = said.get(DELEGATED), said.get(FOLLOWED)
     obstacles = followed.message if followed is not None and followed.status == "False" else ""
     # A readiness that a node controller took away while the target was out of view is given back.
-    taken = pod.unready and bool(wanted.source) and pass_.context.in_view(wanted.mark.partition("/")[0])
-    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles and not taken:
+    again |= pod.unready and bool(wanted.source) and pass_.context.in_view(wanted.mark.partition("/")[0])
+    if there is not None and there.message == wanted.mark and obstacles == wanted.obstacles and not again:
         return
     # All are writes to the same object: the second would only meet a conflict.
     if any(key in pass_.state.effects for key in TO_POD):

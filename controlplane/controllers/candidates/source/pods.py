@@ -39,7 +39,8 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.observe import SourceObserver
 from controlplane.controllers.candidates.source.pod_events import news
-from controlplane.controllers.candidates.source.policy import SourcePolicy, Target
+from controlplane.controllers.candidates.source.policy import SourcePolicy, Target, effective
+from controlplane.controllers.candidates.source.spread import WorkloadSpread
 from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
 from controlplane.controllers.candidates.source.unread import UnreadCandidates, concerns
 from controlplane.controllers.connectivity import events as connectivity
@@ -72,7 +73,6 @@ class SourceCandidates(WritingController[CandidateWrite]):
         "obstacles_of",
         "obstacles_at",
         "_observer",
-        "_granted",
     )
 
     def __init__(self, policy: SourcePolicy, identity: str, targets_of: Callable[[str], Sequence[Target]]) -> None:
@@ -85,8 +85,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self.obstacles_at: Callable[[str], int] = lambda stream: 0
         self.positions = SourceFacets()
         self._streams: dict[tuple[str, str], str] = {}
-        self._workloads: dict[str, set[str]] = {}
-        self._granted: dict[str, str] = {}
+        self.spread = WorkloadSpread()
         self._dirty: dict[str, None] = {}
         self.unread = UnreadCandidates()
         self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of)
@@ -160,8 +159,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         elif isinstance(event, CandidateGone):
             self._streams.pop((recorded.cluster, event.uid), None)
         if isinstance(event, PermitGranted):
-            self._granted.pop(stream, None)
-        self._regroup(stream, before, after, recorded.position)
+            self.spread.granted.pop(stream, None)
+        self._regroup(stream, after, recorded.position)
         groups = self.positions.pod(before, after, recorded)
         if after.settled:
             self.sources.pop(stream, None)
@@ -178,22 +177,19 @@ class SourceCandidates(WritingController[CandidateWrite]):
             if group not in self.gangs.groups and not self.gangs.members(group):
                 self.positions.forget(group)
 
-    def _regroup(self, stream: str, before: SourceState | None, after: SourceState, position: int) -> None:
-        old = before.pod.workload if before is not None and before.pod is not None else ""
-        new = after.pod.workload if after.pod is not None else ""
-        if old and old != new:
-            self._workloads.get(old, set()).discard(stream)
-            if not self._workloads.get(old):
-                self._workloads.pop(old, None)
-                self.positions.around.pop(f"spread/{old}", None)
-        if new:
-            self._workloads.setdefault(new, set()).add(stream)
-        if before is None or _place(before) == _place(after):
-            return
-        for workload in {old, new} & self._workloads.keys():
+    def _regroup(self, stream: str, after: SourceState, position: int) -> None:
+        for workload in self.spread.note(stream, after, self._max_skew(after)):
+            if workload not in self.spread:
+                self.positions.around.pop(f"spread/{workload}", None)
+                continue
             self.positions.around[f"spread/{workload}"] = position
             # Whoever waits for the spread to allow it may go now.
-            self._dirty.update(dict.fromkeys(sorted(self._workloads[workload])))
+            self._dirty.update(dict.fromkeys(self.spread.waiting(workload)))
+
+    def _max_skew(self, state: SourceState) -> int:
+        """Return by how much a pod allows its workload's pods to be spread unevenly, 0 for any."""
+        placement = self.policy.placement
+        return effective(placement, state.pod.options).max_skew if state.pod is not None else placement.max_skew
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call: gangs first, whose decisions rest on their members as
@@ -239,18 +235,11 @@ class SourceCandidates(WritingController[CandidateWrite]):
             unread={state.name: self.unread.candidates(state)},
         )
 
-    def _counts(self, stream: str, state: SourceState) -> dict[str, int]:
-        """Return where the workload's other pods are, permits that were just decided on included."""
-        counts: dict[str, int] = {}
-        workload = state.pod.workload if state.pod is not None else ""
-        for other in self._workloads.get(workload, ()):
-            if other == stream:
-                continue
-            known = self.sources.get(other)
-            place = (_place(known) if known is not None else "") or self._granted.get(other, "")
-            if place:
-                counts[place] = counts.get(place, 0) + 1
-        return counts
+    def _counts(self, stream: str, state: SourceState) -> Mapping[str, int]:
+        """Return where the workload's other pods are, if the pod asks for their spread."""
+        if state.pod is None or self._max_skew(state) <= 0:
+            return {}
+        return self.spread.counts(stream, state.pod.workload)
 
     def is_over(self, stream: str) -> bool:
         """Whether nothing is left of a stream, so that nothing can follow for it."""
@@ -265,11 +254,11 @@ class SourceCandidates(WritingController[CandidateWrite]):
             return Decided()
         context = self.context(stream, state)
         plan = decide(state, context, now)
-        self._granted.pop(stream, None)
+        self.spread.granted.pop(stream, None)
         granted = [one for one in plan.decisions if isinstance(one, PermitGranted)]
         for permit in granted:
             if permit.kind == "Bind":
-                self._granted[stream] = permit.cluster
+                self.spread.granted[stream] = permit.cluster
         causes = self._causes(stream, state, PodPass(state, context, now), plan.decisions) if plan.decisions else []
         events = [
             NewEvent(stream=stream, event=one, cluster=getattr(one, "cluster", "") or MANAGEMENT, caused_by=cause)
@@ -383,12 +372,3 @@ class SourceCandidates(WritingController[CandidateWrite]):
         kind, reason, note = told
         ref, suffix = ObjectRef(PODS, state.namespace, state.name), f"{write.position:x}"
         return event_about(ref, state.pod.uid, kind, reason, note, suffix, self.identity, now)
-
-
-def _place(state: SourceState) -> str:
-    """Return the target that a source pod is bound in, or permitted to be; "" if it is nowhere."""
-    chosen = state.chosen
-    if chosen is not None:
-        return chosen.cluster
-    permit = state.permit
-    return permit.cluster if permit is not None and permit.kind == "Bind" else ""

@@ -199,6 +199,7 @@ def _status(
             set(pod.containers),
             decision.restarts,
             with_network=policy.mirror_pod_ips,
+            over=pod.ended,
         )
     else:
         wanted = _without_delegate(pod, decision)
@@ -213,7 +214,7 @@ def _status(
         wanted |= {"reason": reason, "message": decision.message}
         ours.append(statuses.condition("DisruptionTarget", True, "DelegateLost", decision.message, at, None))
     wanted["conditions"] = statuses.with_conditions(before, [*wanted["conditions"], *ours])
-    return wanted
+    return statuses.unsaid(wanted)
 
 
 def _conditions(pod: SourcePodObserved, at: str) -> list[Json]:
@@ -235,7 +236,10 @@ def _without_delegate(pod: SourcePodObserved, decision: StatusShown) -> Json:
     wanted: Json = {"phase": decision.phase or "Pending", "conditions": []}
     if statuses.rank(decision.phase) == 1:
         reason = str(decision.reason)
-        wanted["containerStatuses"] = statuses.stopped(pod.containers, decision.totals, reason, decision.message)
+        for field, names in (("initContainerStatuses", pod.init), ("containerStatuses", pod.others)):
+            left = [name for name in names if name not in pod.ended]
+            if names:
+                wanted[field] = statuses.stopped(left, decision.totals, reason, decision.message)
     return wanted
 
 

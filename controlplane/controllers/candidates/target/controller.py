@@ -17,7 +17,7 @@ from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDA
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target import events
-from controlplane.controllers.candidates.target.bounds import before_it
+from controlplane.controllers.candidates.target.bounds import TakenCandidates
 from controlplane.controllers.candidates.target.causes import CANDIDATE, CAUSES, said
 from controlplane.controllers.candidates.target.decide import TargetContext, TargetPolicy, target_decide
 from controlplane.controllers.candidates.target.observe import observe
@@ -50,6 +50,7 @@ class TargetController(WritingController[events.TargetWrite]):
         self.invitations: dict[str, events.InvitationObserved] = {}
         self._marks: Ledger[TargetState] = Ledger("it", CANDIDATE)
         self._around: dict[str, int] = {}  # since when a namespace has its invitations, and as many candidates
+        self._taken = TakenCandidates()
         self._pods: set[str] = set()  # by UID: seen, and not folded as gone
         self.unread = UnreadCandidateObjects()
         self._unlisted: frozenset[str] = frozenset()  # of a cluster that went back: what is not listed since
@@ -86,23 +87,29 @@ class TargetController(WritingController[events.TargetWrite]):
             self._around[f"invitation/{stream.split('/')[1]}"] = recorded.position
             self.touch_all()
         elif kind == STREAM:
-            if isinstance(event, events.CandidatePodObserved):
-                self._pods.add(event.uid)
-            elif isinstance(event, events.CandidatePodGone):
-                self._pods.discard(event.uid)
-            before = self.candidates.get(stream)
-            after = target_fold(before or TargetState.initial(stream), recorded)
-            self._marks.note(stream, before, after, recorded.position)
-            if (before is not None and before.admitted) != after.admitted:
-                self._around[f"others/{after.namespace}"] = recorded.position
-                self._touch_surplus(after.namespace)
-            if after.settled:
-                self.candidates.pop(stream, None)
-                self._marks.forget(stream)
-                self._around.pop(f"unread/{stream}", None)
-            else:
-                self.candidates[stream] = after
-            self._dirty[stream] = None
+            self._fold_candidate(recorded)
+
+    def _fold_candidate(self, recorded: Recorded) -> None:
+        stream, event = recorded.stream, recorded.event
+        if isinstance(event, events.CandidatePodObserved):
+            self._pods.add(event.uid)
+        elif isinstance(event, events.CandidatePodGone):
+            self._pods.discard(event.uid)
+        before = self.candidates.get(stream)
+        after = target_fold(before or TargetState.initial(stream), recorded)
+        self._marks.note(stream, before, after, recorded.position)
+        self._taken.note(stream, after)
+        if (before is not None and before.admitted) != after.admitted:
+            self._around[f"others/{after.namespace}"] = recorded.position
+            # There may be room for one of those that were too many.
+            self._dirty.update(dict.fromkeys(() if after.admitted else self._taken.surplus(after.namespace)))
+        if after.settled:
+            self.candidates.pop(stream, None)
+            self._marks.forget(stream)
+            self._around.pop(f"unread/{stream}", None)
+        else:
+            self.candidates[stream] = after
+        self._dirty[stream] = None
 
     def _fold_unread(self, recorded: Recorded) -> None:
         """Take a refusal, or what may end one, and ask again about whom the object concerns."""
@@ -141,21 +148,13 @@ class TargetController(WritingController[events.TargetWrite]):
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
-    def _touch_surplus(self, namespace: str) -> None:
-        """Ask again about the candidates of a namespace that were too many: there may be room for one of them."""
-        for stream, state in self.candidates.items():
-            no = state.refused
-            if no is not None and no.reason == TargetReason.TOO_MANY_CANDIDATES and state.namespace == namespace:
-                self._dirty[stream] = None
-
-    def _context(self, state: TargetState) -> TargetContext:
+    def _context(self, stream: str, state: TargetState) -> TargetContext:
         invitations = [known for known in self.invitations.values() if known.namespace == state.namespace]
-        bounded = any(invitation.most for invitation in invitations)
         return TargetContext(
             policy=self.policy,
             ready=self.ready and not self._unlisted,
             invitations=sorted(invitations, key=lambda known: known.name),
-            others=before_it(state, self.candidates.values()) if bounded else {},
+            before=self._taken.before(stream, state),
             priority_classes=self.priority_classes,
             unread_candidate=self.unread.candidate(state.namespace, state.name) if state.seen is None else None,
             unread_pod=self.unread.pod(state.namespace, state.name) if state.pod is None else None,
@@ -167,7 +166,7 @@ class TargetController(WritingController[events.TargetWrite]):
         state = self.candidates.get(stream)
         if state is None:
             return Decided()
-        plan = target_decide(state, self._context(state), now)
+        plan = target_decide(state, self._context(stream, state), now)
         return Decided(self._events(stream, state, plan.decisions), state.version, plan.wake)
 
     def _events(self, stream: str, state: TargetState, decisions: Sequence[Event]) -> list[NewEvent]:

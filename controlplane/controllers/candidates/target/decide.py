@@ -7,7 +7,7 @@ of a pod impossible is decided here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -38,15 +38,15 @@ class TargetPolicy(Value):
 class TargetContext(Value):
     """The rest of the cluster, as one candidate sees it.
 
-    `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `others` how many
-    admitted candidates each source has there that come before this one, `priority_classes` those that exist (None: they
-    cannot be read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this name
-    that is there and was never read; `unread_invitations`: with CandidateSources of the namespace."""
+    `ready`: Candidates, Pods and invitations are in view. `invitations` are those of the namespace, `before` how many
+    admitted candidates of its source are there that come before this one, `priority_classes` those that exist (None:
+    they cannot be read). `unread_candidate` and `unread_pod`: what is wrong with the Candidate, or the Pod, of this
+    name that is there and was never read; `unread_invitations`: with CandidateSources of the namespace."""
 
     policy: TargetPolicy
     ready: bool = True
     invitations: Sequence[events.InvitationObserved] = ()
-    others: Mapping[str, int] = {}
+    before: int = 0
     priority_classes: frozenset[str] | None = None
     unread_candidate: events.TargetObservationRefused | None = None
     unread_pod: events.TargetObservationRefused | None = None
@@ -228,7 +228,7 @@ def judge(
     invitation = next((one for one in context.invitations if one.cluster == cluster), None)
     if invitation is None:
         return TargetReason.NOT_INVITED, _not_invited(seen, context)
-    if invitation.most and context.others.get(cluster, 0) >= invitation.most:
+    if invitation.most and context.before >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
             f'CandidateSource "{invitation.name}" allows {invitation.most} candidates of cluster "{cluster}" at a time',

@@ -92,7 +92,7 @@ class CandidateVanished(SourceObjectGone):
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
-    annotations.
+    annotations. `stopped`: it is being deleted, and its end is that of its deletion.
     """
 
     owner: str
@@ -103,6 +103,7 @@ class CandidatePodObserved(SourceObservation):
     template: str = ""
     tolerations: list[dict[str, Any]] = []
     scale_up: bool = True
+    stopped: bool = False
 
 
 class CandidatePodGone(SourceObjectGone):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from controlplane.controllers.candidates import constraints, objects
 from controlplane.controllers.candidates.objects import (
     CANDIDATE_LABEL,
@@ -25,12 +27,15 @@ from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CON
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
-from controlplane.kube.fields import Misfit, number, section, text
+from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
 _SAID = 800  # characters of what a level forbids
+_MOST_NOTED = 1 << 17  # bytes of what is noted of a template beside its hash
+_CREDENTIALS = ("serviceAccountToken", "podCertificate")  # by which a pod is known as its ServiceAccount
 
 
 def invitation_stream(namespace: str, name: str) -> str:
@@ -106,13 +111,16 @@ def candidate(obj: Json) -> Built:
     spec = section(obj, "spec")
     whole = section(spec, "template", "spec")
     template, pod_spec = body_of(whole), section(whole, "spec", "spec.template")
-    reason, message = _problem(obj, whole, pod_spec)
+    reason, message = "", ""
     asks: Json = {}
+    permit: objects.PermitSpec | None = None
     try:
+        permit = objects.permission(obj)
+        reason, message = _problem(obj, whole, pod_spec)
         asks = _asks(whole, pod_spec)
-    except (Misfit, TypeError, AttributeError, ValueError) as error:
+    except fields.UNFIT as error:
         # What cannot be judged is not let through.
-        reason, message = reason or TargetReason.INVALID_POD, message or f"spec.template.{error}"
+        reason, message = reason or TargetReason.INVALID_POD, message or _named(error)
     status = section(obj, "status")
     said = section(status, "podStatus", "status")
     stored = body_of(said) if said else None
@@ -120,10 +128,9 @@ def candidate(obj: Json) -> Built:
         **fields.identity(obj),
         origin=objects.origin(obj),
         template=template.ref,
-        priority_class=text(pod_spec, "priorityClassName", "spec.template.spec"),
         problem=reason,
         problem_message=message,
-        permit=objects.permission(obj),
+        permit=permit,
         withdrawn=number(spec, "withdrawn", "spec"),
         least=number(spec, "minMember", "spec"),
         scale_up=fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
@@ -144,6 +151,12 @@ def candidate(obj: Json) -> Built:
     return candidate_stream(event.namespace, event.name), event, bodies
 
 
+def _named(error: Exception) -> str:
+    """Return what does not fit, by the field of the Candidate that it is in."""
+    said = str(error)
+    return said if said.startswith(("spec.template", "spec.permit")) else f"spec.template.{said}"
+
+
 def _asks(whole: Json, pod_spec: Json) -> Json:
     """Return what a template asks for that an invitation has to allow: as whom it runs, and what the levels of pod
     security forbid.
@@ -154,13 +167,22 @@ def _asks(whole: Json, pod_spec: Json) -> Json:
     projected = [section(volume, "projected", "spec.volumes[]") for volume in fields.items(pod_spec, "volumes", "spec")]
     sources = [source for one in projected for source in fields.items(one, "sources", "spec.volumes[].projected")]
     return {
-        "changeable": changeable_of(section(whole, "metadata", "spec.template"), pod_spec),
+        "changeable": _noted(changeable_of(section(whole, "metadata", "spec.template"), pod_spec)),
         "fixed": _fixed(pod_spec),
+        "priority_class": text(pod_spec, "priorityClassName", "spec"),
         "account": account,
-        "token": any(source.get("serviceAccountToken") is not None for source in sources),
+        "token": any(source.get(kind) is not None for source in sources for kind in _CREDENTIALS),
         "beyond_baseline": "; ".join(pod_security.forbidden_by_baseline(annotations, pod_spec))[:_SAID],
         "beyond_restricted": "; ".join(pod_security.forbidden_by_restricted(pod_spec))[:_SAID],
     }
+
+
+def _noted(found: events.Changeable) -> events.Changeable:
+    """Return what a Pod can follow a change of, as far as the log has room for it at each change of a Candidate."""
+    if len(msgspec.json.encode(found)) > _MOST_NOTED:
+        said = f"its labels, annotations, images and tolerations are too many to be noted ({_MOST_NOTED} bytes)"
+        raise BadValue("spec.template", said)
+    return found
 
 
 def _fixed(pod_spec: Json) -> str:
@@ -236,8 +258,16 @@ def pod(obj: Json) -> Built:
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
+        stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),
     )
     return candidate_stream(event.namespace, event.name), event, (status,)
+
+
+def _ends_by_force(spec: Json, status: Json) -> bool:
+    """Whether a Pod that is being deleted has not come to its end by itself: a kubelet says that one has failed, or
+    succeeded, before it is gone (kubernetes 1.27), also if its containers would be started again."""
+    phase, policy = status.get("phase"), spec.get("restartPolicy") or "Always"
+    return (policy == "Always" and phase in ENDED_PHASES) or (policy == "OnFailure" and phase == "Failed")
 
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:

@@ -55,11 +55,15 @@ def unfit_class(
     seen: CandidateObserved, invitation: InvitationObserved, known: frozenset[str] | None
 ) -> tuple[str, str] | None:
     """Return what is wrong with the priority class that a candidate asks for; `known`: those that exist here."""
-    wanted = seen.priority_class
-    if wanted and invitation.priority_classes and wanted not in invitation.priority_classes:
+    wanted, allowed = seen.priority_class, invitation.priority_classes
+    # Kubernetes' own come before whatever the cluster itself needs: they are lent by name only.
+    if wanted and wanted not in allowed and (allowed or wanted.startswith("system-")):
         return (
             TargetReason.PRIORITY_CLASS_NOT_ALLOWED,
-            f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}"',
+            (
+                f'CandidateSource "{invitation.name}" does not allow priority class "{wanted}": add it to'
+                " spec.priorityClasses, or name another"
+            ),
         )
     if wanted and known is not None and wanted not in known:
         return (

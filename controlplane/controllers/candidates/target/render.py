@@ -119,12 +119,18 @@ def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: T
                 }
             ],
         },
-        "spec": {**template["spec"], "schedulerName": policy.scheduler_name},
+        "spec": {**_own(template["spec"]), "schedulerName": policy.scheduler_name},
     }
     if not decision.token:
         body["spec"]["automountServiceAccountToken"] = False
     ref = ObjectRef(PODS, state.namespace, state.name)
     return Request("create", ref, body, owner_label=(CANDIDATE_LABEL, state.name))
+
+
+def _own(spec: Json) -> Json:
+    """Return a PodSpec without what the admission of this cluster fills in by the PriorityClass and the RuntimeClass
+    that it names; it refuses another cluster's word."""
+    return {field: value for field, value in spec.items() if field not in ("priority", "preemptionPolicy", "overhead")}
 
 
 def _change(state: TargetState, decision: events.PodAmended, template: Json) -> Json:

@@ -245,7 +245,7 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _unbound(state)
-    if event.status != state.pod_status and event.node:
+    if event.status != state.pod_status and event.node and not event.stopped:
         state = _replace(state, sequence=state.sequence + 1, pod_status=event.status, pod_phase=event.phase)
     if state.bound is not None and state.pod_phase not in ENDED_PHASES:
         # What was bound stays bound, unless the cluster goes back to a backup: from before that, or from when it was

@@ -6,7 +6,7 @@ read may be a delegate that runs, after the log was lost or put back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.controllers.candidates.target import events
@@ -23,18 +23,28 @@ _ENDS = (
 
 
 class UnreadCandidateObjects:
-    """The refusals that still hold, by UID."""
+    """The refusals that still hold, by UID, and by where their objects are."""
 
     def __init__(self) -> None:
         self._refusals: dict[str, events.TargetObservationRefused] = {}
+        self._at: dict[tuple[str, str, str], dict[str, events.TargetObservationRefused]] = {}
 
     def fold(self, recorded: Recorded) -> events.TargetObservationRefused | None:
         """Take one more event; return the refusal that began or ended."""
         event = recorded.event
-        if isinstance(event, events.TargetObservationRefused):
-            self._refusals[event.uid] = event
-            return event
-        return self._refusals.pop(event.uid, None) if isinstance(event, _ENDS) else None
+        if not isinstance(event, (events.TargetObservationRefused, *_ENDS)):
+            return None
+        ended = self._refusals.pop(event.uid, None)
+        if ended is not None:
+            at = self._at[_place(ended)]
+            del at[event.uid]
+            if not at:
+                del self._at[_place(ended)]
+        if not isinstance(event, events.TargetObservationRefused):
+            return ended
+        self._refusals[event.uid] = event
+        self._at.setdefault(_place(event), {})[event.uid] = event
+        return event
 
     def seen(self, kind: str) -> dict[str, tuple[str, str, str]]:
         """Return what of a kind is there, unread: UID to (namespace, name, resourceVersion)."""
@@ -46,17 +56,20 @@ class UnreadCandidateObjects:
 
     def candidate(self, namespace: str, name: str) -> events.TargetObservationRefused | None:
         """Return the refusal of the Candidate of this name, None if none holds."""
-        return self._named(CANDIDATES.name, namespace, name)
+        return next(iter(self._of(CANDIDATES.name, namespace, name)), None)
 
     def pod(self, namespace: str, name: str) -> events.TargetObservationRefused | None:
         """Return the refusal of the Pod of this name, None if none holds."""
-        return self._named(PODS.name, namespace, name)
+        return next(iter(self._of(PODS.name, namespace, name)), None)
 
     def invitations(self, namespace: str) -> Sequence[events.TargetObservationRefused]:
         """Return the refusals of CandidateSources of a namespace."""
-        sources = (one for one in self._refusals.values() if one.kind == CANDIDATE_SOURCES.name)
-        return sorted((one for one in sources if one.namespace == namespace), key=lambda one: one.name)
+        return sorted(self._of(CANDIDATE_SOURCES.name, namespace, ""), key=lambda one: one.name)
 
-    def _named(self, kind: str, namespace: str, name: str) -> events.TargetObservationRefused | None:
-        found = (one for one in self._refusals.values() if one.kind == kind)
-        return next((one for one in found if (one.namespace, one.name) == (namespace, name)), None)
+    def _of(self, kind: str, namespace: str, name: str) -> Iterable[events.TargetObservationRefused]:
+        return self._at.get((kind, namespace, name), {}).values()
+
+
+def _place(refusal: events.TargetObservationRefused) -> tuple[str, str, str]:
+    """Return by what a refusal is asked for: an invitation by its namespace alone."""
+    return refusal.kind, refusal.namespace, "" if refusal.kind == CANDIDATE_SOURCES.name else refusal.name
