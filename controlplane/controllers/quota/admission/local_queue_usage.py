@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.workload_status import moment
+from controlplane.controllers.quota.admission.workload_status import later, moment
 from controlplane.controllers.quota.engine.amounts import Requests, add, summed
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.parse_queues import consumed_resources
@@ -87,7 +87,7 @@ def rests_until(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
         return None
     said = (seen.status.get(_FIELD) or {}).get("admissionFairSharingStatus") or {}
     last = moment(said.get("lastUpdate"))
-    return last + timedelta(seconds=sharing.sampling_interval) if last is not None else None
+    return later(last, timedelta(seconds=sharing.sampling_interval)) if last is not None else None
 
 
 def _sample(

@@ -47,7 +47,7 @@ def lateness(work: WorkloadStatus, waiting: WaitForPodsReady) -> Lateness | None
         since, most, cause = ws.moment(ready.get("lastTransitionTime")), waiting.recovery_timeout, said
     else:
         return None
-    return None if since is None else Lateness(since + most, cause)
+    return None if since is None else Lateness(ws.later(since, most), cause)
 
 
 def too_often(work: WorkloadStatus, waiting: WaitForPodsReady) -> bool:

@@ -1,0 +1,106 @@
+"""What an API server takes and nobody expects: amounts beyond 64 bits, moments at the end of time, a gate on a Workload
+that something else is in the way of."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.kube import kinds
+from controlplane.kube.quantities import nanos
+from tests.quota.admission.scene import NS, Scene
+from tests.support.rows import each
+
+AT_THE_END = "9999-12-31T23:59:59Z"
+
+
+@each("cpu", ["1E", "9223372036854775807", "9223372036854775.807"])
+def test_amounts_beyond_64_bits_are_written_as_quantities(cpu: str) -> None:
+    scene = Scene()
+    scene.queue("q", cpu)
+    scene.queue("small", "1", cohortName="all")
+    scene.workload("w", "q", cpu)
+    scene.workload("waits", "small", cpu)
+    scene.settle()
+    assert scene.is_true("w", "Admitted")
+    (given,) = scene.status("w")["admission"]["podSetAssignments"]
+    (asked,) = scene.status("waits")["resourceRequests"]
+    (used,) = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["flavorsUsage"]
+    (local,) = scene.objects[kinds.LOCAL_QUEUES, NS, "q"]["status"]["flavorsReservation"]
+    said = [given["resourceUsage"]["cpu"], asked["resources"]["cpu"], used["resources"][0]["total"]]
+    for quantity in (*said, local["resources"][0]["total"]):
+        assert quantity == "9223372036854775807m"  # as Kueue writes it
+        assert nanos(quantity)
+    assert "<unlimited>" in scene.condition("waits", "QuotaReserved")["message"]
+
+
+@each("what", ["AdmissionCheck", "Admitted", "Finished", "PodsReady"])
+def test_a_moment_after_which_there_is_none(what: str) -> None:
+    waiting = WaitForPodsReady(timedelta(minutes=5), timedelta(minutes=5))
+    scene = Scene(pods_ready=waiting, after_finished=timedelta(hours=1))
+    strategy = {"admissionChecks": [{"name": "check"}]} if what == "AdmissionCheck" else {}
+    scene.put(kinds.ADMISSION_CHECKS, "check", spec={"controllerName": "theirs"})
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": AT_THE_END}
+    scene.put(kinds.ADMISSION_CHECKS, "check", status={"conditions": [active]})
+    scene.queue("q", "4", admissionChecksStrategy=strategy)
+    scene.workload("w", "q", maximumExecutionTimeSeconds=2**31 - 1)
+    scene.settle()
+    status = scene.status("w")
+    if what == "AdmissionCheck":
+        check = {"name": "check", "message": "", "lastTransitionTime": AT_THE_END, "requeueAfterSeconds": 2**31 - 1}
+        status = {**status, "admissionChecks": [{**check, "state": "Retry"}]}
+    else:
+        if what == "PodsReady":
+            scene.set_condition("w", what, "False", "WaitForRecovery")
+        elif what == "Finished":
+            scene.finish("w")
+        conditions = scene.status("w")["conditions"]
+        moved = [{**one, "lastTransitionTime": AT_THE_END} if one["type"] == what else one for one in conditions]
+        status = {**scene.status("w"), "conditions": moved}
+    scene.put(kinds.WORKLOADS, "w", NS, status=status)
+    scene.settle()
+    scene.pass_time(3600)
+
+
+@pytest.mark.parametrize("what", ["inactive", "stopped", "no queue", "on hold"])
+def test_a_gate_is_not_told_in_turns_with_what_is_in_the_way(what: str) -> None:
+    """Kueue writes both conditions in turns, for as long as both hold."""
+    scene = Scene()
+    scene.queue("q", "4", stopPolicy="Hold" if what == "stopped" else "None")
+    queue = "none" if what == "no queue" else "q"
+    gate = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
+    scene.workload("w", queue, annotations=gate, active=what != "inactive")
+    if what == "on hold":
+        scene.set_condition("w", "QuotaReserved", "False", "OnHold")
+    scene.settle()
+    reason = {"inactive": "Deactivated", "stopped": "Suspended", "no queue": "Misconfigured", "on hold": "OnHold"}
+    assert scene.condition("w", "QuotaReserved")["reason"] == reason[what]
+    if what == "stopped":
+        scene.queue("q", "4")
+        scene.settle()
+        assert scene.condition("w", "QuotaReserved")["reason"] == "AdmissionGated"
+        assert not scene.is_true("w", "Admitted")
+        scene.put(kinds.WORKLOADS, "w", NS, metadata={"annotations": {}})
+        scene.settle()
+        assert scene.is_true("w", "Admitted")
+
+
+@pytest.mark.parametrize("way", ["inactive", "stopped"])
+def test_a_gate_on_one_that_has_quota_takes_it_away_whatever_else_is_in_the_way(way: str) -> None:
+    scene = Scene()
+    scene.put(kinds.ADMISSION_CHECKS, "check", spec={"controllerName": "theirs"})
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": AT_THE_END}
+    scene.put(kinds.ADMISSION_CHECKS, "check", status={"conditions": [active]})
+    scene.queue("q", "4", admissionChecksStrategy={"admissionChecks": [{"name": "check"}]})
+    scene.workload("w", "q")
+    scene.settle()
+    assert scene.is_true("w", "QuotaReserved")
+    spec = {**scene.of("w")["spec"], "active": way != "inactive"}
+    if way == "stopped":
+        scene.queue("q", "4", stopPolicy="Hold")
+    gate = {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}
+    scene.put(kinds.WORKLOADS, "w", NS, spec=spec, metadata={"annotations": gate})
+    scene.settle()
+    assert not scene.is_true("w", "QuotaReserved")
