@@ -65,7 +65,8 @@ def fold_object(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
     index.enqueue([stream])
     state = index.objects.get(stream, ObjectState())
     if isinstance(event, events.AdmissionObjectObserved):
-        index.objects[stream] = seen_again(state, event, recorded)
+        other = state.observed is not None and state.observed.uid != event.uid
+        index.objects[stream] = seen_again(ObjectState() if other else state, event, recorded)
         _fold_seen(index, recorded, word, state.observed)
     elif isinstance(event, _DEFAULTS_GONE) or type(event) in DROPS:
         if state.observed is not None and state.observed.uid == event.uid:

@@ -149,8 +149,8 @@ class AdmissionIndex(FoldedAdmission):
         old, reserved = state.observed, state.reservation is not None
         if old is not None and old.uid != event.uid:
             self._drop(recorded, key)
-            state = _replace(state, reservation=None, held=False, effects={}, trouble={}, since=None)
-            state = _replace(state, preempted=(), paused=False)
+            self.leave(event.namespace, old.queue, key)
+            state = WorkloadState(version=state.version, posted=state.posted)  # another one: nothing holds of it
         elif old is not None and old.queue != event.queue:
             self.leave(event.namespace, old.queue, key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
