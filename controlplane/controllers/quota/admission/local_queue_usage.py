@@ -9,21 +9,21 @@ sample yet is taken over: it is what Kueue's manager counted, or this service be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness, with_quota
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
-from controlplane.controllers.quota.admission.workload_status import later, moment
+from controlplane.controllers.quota.admission.workload_status import moment
 from controlplane.controllers.quota.engine.amounts import Requests, add, summed
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.parse_queues import consumed_resources
 from controlplane.controllers.quota.engine.past_usage import in_units
 from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.kinds import Json
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import later, timestamp
 
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
@@ -87,7 +87,7 @@ def rests_until(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
         return None
     said = (seen.status.get(_FIELD) or {}).get("admissionFairSharingStatus") or {}
     last = moment(said.get("lastUpdate"))
-    return later(last, timedelta(seconds=sharing.sampling_interval)) if last is not None else None
+    return later(last, sharing.sampling_interval) if last is not None else None
 
 
 def _sample(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controlplane.controllers.quota.admission import events, pods_ready
 from controlplane.controllers.quota.admission import workload_status as ws
@@ -19,7 +19,7 @@ from controlplane.controllers.quota.admission.workload_status import WorkloadSta
 from controlplane.controllers.quota.engine import model, reasons
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import PENDING_EVALUATION, RESOURCE_IN_USE
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import later, timestamp
 from controlplane.kube.workload_status import EXECUTION_TIME_EXCEEDED
 
 _BY_SCHEDULER = frozenset(
@@ -348,7 +348,7 @@ def _execution_time(case: _Case) -> Found:
     since = ws.moment(admitted.get("lastTransitionTime"))
     if since is None:
         return
-    if (ends := ws.later(since, timedelta(seconds=most - past))) > case.now:
+    if (ends := later(since, most - past)) > case.now:
         yield ReconcileResult(wake=ends)
     elif not work.is_true(ws.DEACTIVATION_TARGET):
         reason, message = EXECUTION_TIME_EXCEEDED, "exceeding the maximum execution time"

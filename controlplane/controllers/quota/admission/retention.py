@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.reconcile_step import ReconcileResult, ReconcileWrite
-from controlplane.controllers.quota.admission.workload_status import FINISHED, WorkloadStatus, later, moment
+from controlplane.controllers.quota.admission.workload_status import FINISHED, WorkloadStatus, moment
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
+from controlplane.kube.requests import later
 
 
 def expired(
@@ -26,7 +27,7 @@ def expired(
     since = moment(condition.get("lastTransitionTime"))
     if since is None:
         return ReconcileResult()
-    if (until := later(since, after_finished)) > now:
+    if (until := later(since, after_finished.total_seconds())) > now:
         return ReconcileResult(wake=until)
     if RESOURCE_IN_USE in seen.finalizers:
         kept = [one for one in seen.finalizers if one != RESOURCE_IN_USE]

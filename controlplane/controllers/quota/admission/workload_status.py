@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import BLOCKED
-from controlplane.kube.requests import timestamp, truncated
+from controlplane.kube.requests import later, timestamp, truncated
 from controlplane.kube.workload_status import RAN_TOO_LONG
 
 QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
@@ -25,7 +25,7 @@ NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 MESSAGE_LIMIT = 32 * 1024
-_NEVER, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(microsecond=0, tzinfo=UTC)
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -244,7 +244,7 @@ class WorkloadStatus:
         for check in self.in_state(RETRY):
             since, after = moment(check.get("lastTransitionTime")), check.get("requeueAfterSeconds")
             if since is not None and isinstance(after, int):
-                at = later(since, timedelta(seconds=after))
+                at = later(since, after)
                 latest = at if latest is None or at > latest else latest
         if latest is None or latest <= self.now:
             return None
@@ -272,14 +272,6 @@ def moment(found: Any) -> datetime | None:
         return datetime.fromisoformat(found)
     except ValueError:
         return None
-
-
-def later(since: datetime, wait: timedelta) -> datetime:
-    """Return the moment some time after another one, the last that there is if it would be after that."""
-    try:
-        return since + wait
-    except OverflowError:
-        return _LAST
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Json], list[str], Json]:
