@@ -104,3 +104,15 @@ def test_a_gate_on_one_that_has_quota_takes_it_away_whatever_else_is_in_the_way(
     scene.put(kinds.WORKLOADS, "w", NS, spec=spec, metadata={"annotations": gate})
     scene.settle()
     assert not scene.is_true("w", "QuotaReserved")
+
+
+def test_the_ledger_closes_what_is_beyond_64_bits() -> None:
+    scene = Scene()
+    scene.queue("q", "1E")
+    scene.workload("w", "q", "1E")
+    scene.settle()
+    assert scene.is_true("w", "Admitted")
+    scene.finish("w")
+    scene.settle()
+    assert not any(amount for of in scene.posted().values() for amount in of.values())
+    assert scene.controller.index.workload(f"{NS}/w").posted.amounts == {}
