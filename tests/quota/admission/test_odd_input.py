@@ -33,7 +33,8 @@ def test_amounts_beyond_64_bits_are_written_as_quantities(cpu: str) -> None:
     for quantity in (*said, local["resources"][0]["total"]):
         assert quantity == "9223372036854775807m"  # as Kueue writes it
         assert nanos(quantity)
-    assert "<unlimited>" in scene.condition("waits", "QuotaReserved")["message"]
+    message = scene.condition("waits", "QuotaReserved")["message"]
+    assert message.endswith("current podset request (9223372036854775807m) > maximum capacity (1)")
 
 
 @each("what", ["AdmissionCheck", "Admitted", "Finished", "PodsReady"])
