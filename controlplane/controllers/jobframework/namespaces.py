@@ -18,8 +18,8 @@ STREAM = f"{WORD}/namespace/"
 
 
 class ManagedNamespaces:
-    """The namespaces that were seen, if the settings ask for that. `changed`: those that are looked after otherwise than
-    before, whose jobs nobody was told of yet."""
+    """The namespaces that were seen, if the settings ask for that. `changed`: those that are looked after otherwise
+    than before, whose jobs nobody was told of yet."""
 
     GIVEN = ("policy",)
 
@@ -42,8 +42,8 @@ class ManagedNamespaces:
             self.changed[event.name] = None
 
     def concerned(self, streams: Iterable[str]) -> list[str]:
-        """Return the streams of the jobs that namespaces concern which have changed since the last call: all of them are
-        looked for at once."""
+        """Return the streams of the jobs that namespaces concern which have changed since the last call: all of them
+        are looked for at once."""
         changed, self.changed = self.changed, {}
         return [one for one in streams if one.split("/")[3] in changed] if changed else []
 

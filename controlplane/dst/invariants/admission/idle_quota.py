@@ -11,7 +11,7 @@ words, cycle after cycle)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.admission.live_quota import LiveQuota, ResourceTree, arrangement
@@ -53,13 +53,8 @@ class IdleQuotaRules:
 def _fitting(place: ClusterEnvironment, quota: LiveQuota) -> Iterator[Record]:
     nodes, used = arrangement(place), quota.used().get(_CPU, {})
     ledger = ResourceTree(nodes, used, _CPU)
-    local = {record.name: record.obj["spec"] for record in place.store.records(LOCAL_QUEUES) if _open(record)}
     queues = {record.name: record.obj["spec"] for record in place.store.records(CLUSTER_QUEUES) if _open(record)}
-    waiting: dict[str, list[Record]] = {}
-    for record in place.store.records(WORKLOADS):
-        name = str(local.get(record.obj["spec"].get("queueName"), {}).get("clusterQueue"))
-        if name in queues and not planted(record) and _waits(record):
-            waiting.setdefault(name, []).append(record)
+    waiting = _waiting(place, queues)
     keepers = [one for name in waiting if (one := _keeper(name, queues[name], waiting[name], ledger)) is not None]
     for name, records in waiting.items():
         for record in records if queues[name].get("queueingStrategy") == "BestEffortFIFO" else ():
@@ -71,11 +66,22 @@ def _fitting(place: ClusterEnvironment, quota: LiveQuota) -> Iterator[Record]:
                 yield record
 
 
+def _waiting(place: ClusterEnvironment, queues: Collection[str]) -> dict[str, list[Record]]:
+    """Return the Workloads that wait for nothing but quota, by ClusterQueue."""
+    local = {record.name: record.obj["spec"] for record in place.store.records(LOCAL_QUEUES) if _open(record)}
+    found: dict[str, list[Record]] = {}
+    for record in place.store.records(WORKLOADS):
+        name = str(local.get(record.obj["spec"].get("queueName"), {}).get("clusterQueue"))
+        if name in queues and not planted(record) and _waits(record):
+            found.setdefault(name, []).append(record)
+    return found
+
+
 def _keeper(
     name: str, spec: Json, waiting: list[Record], ledger: ResourceTree
 ) -> tuple[tuple[int, str], str, int] | None:
-    """Return who keeps quota of a ClusterQueue from those after it: its place in the order of a cycle, the queue's node,
-    and how much; None if nobody does."""
+    """Return who keeps quota of a ClusterQueue from those after it: its place in the order of a cycle, the queue's
+    node, and how much; None if nobody does."""
     reclaims = (spec.get("preemption") or {}).get("reclaimWithinCohort") == "Any"
     if spec.get("queueingStrategy") != "StrictFIFO" or reclaims:
         return None
