@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from controlplane.controllers.jobframework import events, matching, pod_writes, writes
 from controlplane.controllers.jobframework.context import JobContext
 from controlplane.controllers.jobframework.names import job_stream, name_of_workload
@@ -82,6 +84,8 @@ class Sets:
         if isinstance(event, QueuedSetObserved):
             known = self.seen.get(stream)
             before = self._forget(stream) if known is not None and known.uid != event.uid else []
+            if event.problem and known is not None and not before:
+                event = _as_known(event, known)
             self.seen[stream], self.at[stream] = event, recorded.position
             groups = self._known.setdefault(stream, {})
             for index in range(event.groups):
@@ -121,6 +125,12 @@ class Sets:
     def position(self, stream: str) -> int:
         """Return where in the log the set was seen last whose a group is, or that the stream is of."""
         return self.at.get(self._groups[stream][0] if stream in self._groups else stream, 0)
+
+
+def _as_known(unread: QueuedSetObserved, known: QueuedSetObserved) -> QueuedSetObserved:
+    """Return a set whose pods cannot be read any more with what was known of them: its groups run on."""
+    kept = {name: getattr(known, name) for name in ("groups", "pods", "pod_priority_class", "size", "led")}
+    return msgspec.structs.replace(unread, **kept)
 
 
 def older_name(owner: QueuedSetObserved, adapter: JobKind) -> str:
