@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
+from controlplane.kube.kinds import Json
 from controlplane.kube.quantities import nanos
 from tests.quota.admission.scene import NS, Scene
 from tests.support.rows import each
@@ -117,3 +118,37 @@ def test_the_ledger_closes_what_is_beyond_64_bits() -> None:
     scene.settle()
     assert not any(amount for of in scene.posted().values() for amount in of.values())
     assert scene.controller.index.workload(f"{NS}/w").posted.amounts == {}
+
+
+def test_a_status_tells_of_as_many_flavors_as_it_may() -> None:
+    """An API server takes 64 of them in a status, and 16 groups of 64 in a spec."""
+    scene = Scene()
+    names = [f"flavor-{number}" for number in range(80)]
+    for name in names:
+        scene.put(kinds.RESOURCE_FLAVORS, name, spec={})
+    groups = [
+        {"coveredResources": [resource], "flavors": [flavor_of(resource, name) for name in of]}
+        for resource, of in (("cpu", names[:40]), ("memory", names[40:]))
+    ]
+    scene.queue("q", resourceGroups=groups)
+    scene.settle()
+    for kind, namespace in ((kinds.CLUSTER_QUEUES, ""), (kinds.LOCAL_QUEUES, NS)):
+        status = scene.objects[kind, namespace, "q"]["status"]
+        for field in ("flavorsReservation", "flavorsUsage"):
+            assert [one["name"] for one in status[field]] == names[:64]
+
+
+def flavor_of(resource: str, name: str) -> Json:
+    return {"name": name, "resources": [{"name": resource, "nominalQuota": "1"}]}
+
+
+def test_what_caused_an_eviction_is_counted_by_what_a_status_has_room_for() -> None:
+    scene = Scene()
+    scene.queue("q")
+    scene.workload("w", "q")
+    scene.settle()
+    scene.set_condition("w", "DeactivationTarget", reason="R" * 1020)
+    scene.settle()
+    (counted,) = scene.status("w")["schedulingStats"]["evictions"]
+    assert counted == {"reason": "Deactivated", "underlyingCause": "R" * 316, "count": 1}
+    assert len(scene.condition("w", "Evicted")["reason"]) == 1024

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ACTIVE = "Active"
 _LARGEST = 2**63 - 1
+_FLAVORS = 64  # an API server takes no more of them in a status, and more in a spec
 
 
 def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObserved, now: datetime) -> Json:
@@ -35,8 +36,8 @@ def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObser
     pending = index.engine.queues.pending.get(seen.name)
     admitted = [info for info in node.workloads.values() if is_admitted(index, info)]
     status, in_bytes = copy.deepcopy(seen.status), index.engine.settings.devices.in_bytes
-    status["flavorsReservation"] = cluster_queue_usage(node, node.usage, in_bytes)
-    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted), in_bytes)
+    status["flavorsReservation"] = cluster_queue_usage(node, node.usage, in_bytes)[:_FLAVORS]
+    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted), in_bytes)[:_FLAVORS]
     status["reservingWorkloads"] = len(node.workloads)
     status["admittedWorkloads"] = len(admitted)
     status["pendingWorkloads"] = len(pending) if pending is not None else 0
@@ -84,7 +85,7 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     used = reserved if len(admitted) == len(own) else total_usage(admitted)
     for field, usage in (("flavorsReservation", reserved), ("flavorsUsage", used)):
         if node is not None:
-            status[field] = local_queue_usage(node, usage, index.engine.settings.devices.in_bytes)
+            status[field] = local_queue_usage(node, usage, index.engine.settings.devices.in_bytes)[:_FLAVORS]
         else:
             status.pop(field, None)
     WorkloadStatus(status, seen.generation, now).set(ACTIVE, *local_readiness(index, stopped=stopped, name=name))

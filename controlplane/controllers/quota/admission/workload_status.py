@@ -25,6 +25,7 @@ NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 MESSAGE_LIMIT = 32 * 1024
+_REASON_LIMIT, _COUNTED_LIMIT = 1024, 316  # of a condition, and of an eviction that is counted
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -190,13 +191,13 @@ class WorkloadStatus:
     def evict(self, reason: str, message: str, cause: str = "") -> None:
         """Note that it is evicted; `cause`: the underlying one of a deactivation."""
         said = f"{reason}DueTo{cause}" if reason == DEACTIVATED and cause else reason
-        self.set(EVICTED, "True", said, message)
+        self.set(EVICTED, "True", said[:_REASON_LIMIT], message)
         self.status.pop("clusterName", None)
         self.status.pop("nominatedClusterNames", None)
         self.reset_checks()
         self.status.pop("unhealthyNodes", None)
         if self.is_true(BLOCKED):
-            self.set(BLOCKED, "False", said, message)
+            self.set(BLOCKED, "False", said[:_REASON_LIMIT], message)
         for gate in self.status.get("preemptionGates") or ():
             gate |= {"position": "Closed", "lastTransitionTime": timestamp(self.now)}
         self._count_eviction(reason, cause)
@@ -223,6 +224,7 @@ class WorkloadStatus:
             self.status["admissionChecks"] = found
 
     def _count_eviction(self, reason: str, cause: str) -> None:
+        reason, cause = reason[:_COUNTED_LIMIT], cause[:_COUNTED_LIMIT]
         stats: Json = {**(self.status.get("schedulingStats") or {})}
         counted: list[Json] = [dict(one) for one in stats.get("evictions") or ()]
         for one in counted:
