@@ -49,6 +49,15 @@ def test_each_group_has_a_workload_as_kueue_names_and_makes_it(kind: JobKind) ->
     assert [reason for reason, _ in scene.events()] == ["CreatedWorkload"] * len(expected)
 
 
+def started(kind: JobKind) -> tuple[Scene, list[str]]:
+    """Return a set of which a group is admitted, and its pods."""
+    scene = waiting(kind)
+    names = with_pods(scene, kind)
+    scene.admit(workload(scene, kind))
+    scene.settle()
+    return scene, names
+
+
 @sets
 def test_its_pods_join_their_group_and_run_once_it_is_admitted(kind: JobKind) -> None:
     scene = waiting(kind)
@@ -76,10 +85,7 @@ def test_its_pods_join_their_group_and_run_once_it_is_admitted(kind: JobKind) ->
 
 @sets
 def test_one_that_is_evicted_has_its_pods_deleted_and_waits_with_those_that_are_made_then(kind: JobKind) -> None:
-    scene = waiting(kind)
-    names = with_pods(scene, kind)
-    scene.admit(workload(scene, kind))
-    scene.settle()
+    scene, names = started(kind)
     for name in names:
         runs(scene, name)
     scene.settle()
@@ -192,10 +198,7 @@ def test_the_same_log_gives_the_same_state(kind: JobKind) -> None:
 @sets
 def test_one_that_cannot_be_read_any_more_keeps_what_runs(kind: JobKind) -> None:
     """Its webhook refuses such a change, where one is asked."""
-    scene = waiting(kind)
-    names = with_pods(scene, kind)
-    scene.admit(workload(scene, kind))
-    scene.settle()
+    scene, names = started(kind)
     unfit = {"podset-required-topology": "a", "podset-slice-required-topology": "b", "podset-slice-size": "x"}
     notes = {f"kueue.x-k8s.io/{name}": value for name, value in unfit.items()}
     template: Json = {"metadata": {"annotations": notes}}

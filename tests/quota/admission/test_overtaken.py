@@ -41,7 +41,8 @@ def test_what_was_to_be_written_to_one_is_not_written_to_another_of_its_name() -
     # Its end was not seen: a list shows another one in its place.
     scene.store((kinds.WORKLOADS, NS, "w"), {"metadata": metadata, "spec": spec})
     scene.settle()
-    assert scene.of("w")["spec"]["priority"] == 0
+    spec = scene.of("w")["spec"]
+    assert spec["priority"] == 0
 
 
 def test_why_one_waited_is_not_told_of_another_of_its_name() -> None:
