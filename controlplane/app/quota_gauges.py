@@ -101,7 +101,7 @@ class QuotaGauges(Collector):
             return ()
         admitted: dict[str, list[Info]] = {}
         for queue in self._index.engine.snapshot.queues.values():
-            admitted[queue.name] = [info for key, info in queue.workloads.items() if is_admitted(self._index, key)]
+            admitted[queue.name] = [info for info in queue.workloads.values() if is_admitted(self._index, info)]
             self._cluster_queue(found, queue, admitted[queue.name])
         self._finished(found)
         self._unadmitted(found)

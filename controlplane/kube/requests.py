@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from controlplane.kube.kinds import EVENTS, Json, ObjectRef, Request, event_name
 
 _NOTE_LIMIT, _INSTANCE_LIMIT = 1024, 128  # bytes; the API server's own
+
+
+_LAST = datetime.max.replace(microsecond=0, tzinfo=UTC)
 
 
 class Obsolete(Exception):  # noqa: N818
@@ -95,3 +98,12 @@ def merge_diff(current: Json, wanted: Json) -> Json:
 def timestamp(now: datetime) -> str:
     """Return a time as Kubernetes writes it."""
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def later(since: datetime, seconds: float) -> datetime:
+    """Return the moment some seconds after another one, the last that there is if it would be after that: an object may
+    name both."""
+    try:
+        return since + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LAST

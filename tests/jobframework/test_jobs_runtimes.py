@@ -188,3 +188,28 @@ def test_the_same_log_gives_the_same_state() -> None:
     again = scene.replayed()
     assert again.index.states == scene.controller.index.states
     assert again.index.runtimes.seen == scene.controller.index.runtimes.seen
+
+
+def test_one_that_ends_while_its_runtime_is_gone_gives_its_quota_back() -> None:
+    scene = running(TRAIN)
+    scene.store.delete(CLUSTER_RUNTIME, "", "plain")
+    scene.settle()
+    done = {"type": "Complete", "status": "True", "reason": "JobsCompleted", "message": "done"}
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    scene.store.patch(TRAIN.kind, NS, NAME, {"status": {"conditions": [{**done, **at}]}}, subresource="status")
+    scene.settle()
+    assert is_true(scene.workload(), "Finished")
+
+
+def test_one_that_is_evicted_while_its_runtime_is_gone_is_stopped_and_gives_its_quota_back() -> None:
+    scene = running(TRAIN)
+    scene.store.delete(CLUSTER_RUNTIME, "", "plain")
+    scene.settle()
+    scene.evict()
+    scene.settle()
+    assert TRAIN.suspended(scene.job(NAME, TRAIN.kind))
+    assert not is_true(scene.workload(), "QuotaReserved")
+    scene.admit()
+    scene.settle()
+    assert TRAIN.suspended(scene.job(NAME, TRAIN.kind))  # it cannot start before its runtime is back
+    assert not is_true(scene.workload(), "Finished")

@@ -250,3 +250,16 @@ def test_the_systems_namespaces_are_never_among_those_that_are_managed_as_a_whol
     policy = JobFrameworkPolicy(manages_all=manages)
     assert policy.may_manage(name) is (manages and name not in ("kube-system", "kueue-system"))
     assert not policy.may_manage("kube-system")
+
+
+def test_a_namespace_concerns_its_own_jobs_alone() -> None:
+    scene = Scene(namespaces=SELECTED)
+    scene.create(job())
+    namespace(scene, NS, team="red")
+    namespace(scene, "elsewhere", team="red")
+    scene.settle()
+    index = scene.controller.index
+    for name, concerns in (("elsewhere", False), (NS, True)):
+        namespace(scene, name, team="blue")
+        scene.look()
+        assert bool(index.take_dirty()) is concerns

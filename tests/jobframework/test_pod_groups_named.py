@@ -211,3 +211,11 @@ def test_the_quota_of_a_group_whose_workload_is_deleted_counts_while_a_pod_runs(
     stopped(scene, "b")
     scene.settle()
     assert (names(scene), scene.workloads()) == ([], [])
+
+
+def test_a_grace_that_ends_after_the_last_moment() -> None:
+    now = Scene().clock.now()
+    active, until = runs_until([seen("a", phase="Running", deleted_at="2026-01-01T00:00:00Z", grace=2**62)], now)
+    assert active
+    assert until is not None
+    assert until > now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controlplane.controllers.jobframework.set_events import SetWorkloadCreationDecided
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import PODS, WORKLOADS, meta
+from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
 from tests.jobframework.scene import NS, QUEUE, SELECTOR, Scene
 from tests.jobframework.set_scene import (
     GROUPS,
@@ -49,6 +49,15 @@ def test_each_group_has_a_workload_as_kueue_names_and_makes_it(kind: JobKind) ->
     assert [reason for reason, _ in scene.events()] == ["CreatedWorkload"] * len(expected)
 
 
+def started(kind: JobKind) -> tuple[Scene, list[str]]:
+    """Return a set of which a group is admitted, and its pods."""
+    scene = waiting(kind)
+    names = with_pods(scene, kind)
+    scene.admit(workload(scene, kind))
+    scene.settle()
+    return scene, names
+
+
 @sets
 def test_its_pods_join_their_group_and_run_once_it_is_admitted(kind: JobKind) -> None:
     scene = waiting(kind)
@@ -76,10 +85,7 @@ def test_its_pods_join_their_group_and_run_once_it_is_admitted(kind: JobKind) ->
 
 @sets
 def test_one_that_is_evicted_has_its_pods_deleted_and_waits_with_those_that_are_made_then(kind: JobKind) -> None:
-    scene = waiting(kind)
-    names = with_pods(scene, kind)
-    scene.admit(workload(scene, kind))
-    scene.settle()
+    scene, names = started(kind)
     for name in names:
         runs(scene, name)
     scene.settle()
@@ -187,3 +193,36 @@ def test_the_same_log_gives_the_same_state(kind: JobKind) -> None:
     again = scene.replayed()
     assert again.index.states == scene.controller.index.states
     assert again.index.sets.seen == scene.controller.index.sets.seen
+
+
+@sets
+def test_one_that_cannot_be_read_any_more_keeps_what_runs(kind: JobKind) -> None:
+    """Its webhook refuses such a change, where one is asked."""
+    scene, names = started(kind)
+    unfit = {"podset-required-topology": "a", "podset-slice-required-topology": "b", "podset-slice-size": "x"}
+    notes = {f"kueue.x-k8s.io/{name}": value for name, value in unfit.items()}
+    template: Json = {"metadata": {"annotations": notes}}
+    spec = {"leaderWorkerTemplate": {"workerTemplate": template}} if kind is GROUPS else {"template": template}
+    before = [meta(one)["uid"] for one in scene.workloads()]
+    change(scene, kind, {"spec": spec})
+    (owner,) = scene.controller.index.sets.seen.values()
+    assert owner.problem
+    assert [meta(one)["uid"] for one in scene.workloads()] == before
+    assert is_true(workload(scene, kind), "QuotaReserved")
+    assert all("deletionTimestamp" not in meta(get(scene, name)) for name in names)
+    template["metadata"]["annotations"] = dict.fromkeys(notes)
+    change(scene, kind, {"spec": spec})
+    (owner,) = scene.controller.index.sets.seen.values()
+    assert not owner.problem
+    assert [meta(one)["uid"] for one in scene.workloads()] == before
+
+
+@sets
+def test_what_changes_in_the_status_of_a_set_alone_is_no_news(kind: JobKind) -> None:
+    scene = waiting(kind)
+    known = len(scene.log)
+    scene.store.patch(kind.kind, NS, NAME, {"status": {"readyReplicas": 1}}, subresource="status", field_manager="sets")
+    scene.settle()
+    assert len(scene.log) == known
+    change(scene, kind, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "another"}}})
+    assert all(one["spec"]["queueName"] == "another" for one in scene.workloads())

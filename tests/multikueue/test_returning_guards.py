@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.controllers.connectivity import events
 from tests.multikueue.returning import retry_of
-from tests.multikueue.scene import Scene
+from tests.multikueue.scene import WL, Scene
 
 
 def test_a_mass_outage_holds_everything_back_until_it_ends() -> None:
@@ -72,3 +72,58 @@ def test_requeues_keep_to_their_budget() -> None:
     assert scene.wake is not None
     scene.now = scene.wake
     assert retry_of(scene) is not None
+
+
+OTHER = "job-other-12345"
+
+
+def two_of_one_cluster(requeues_per_minute: int = 1) -> Scene:
+    """Return two Workloads that ran on a cluster which is lost for so long that both are queued again."""
+    scene = Scene("a", "b", policy={"requeues_per_minute": requeues_per_minute}).running("a")
+    return scene.on(OTHER).running("a").on(WL).lose("a").tick(minutes=16)
+
+
+def requeues(scene: Scene, name: str) -> bool:
+    """Whether a Workload is queued again now; what is decided is not recorded."""
+    found = scene.fleet.decide(scene.on(name).stream, scene.now).events
+    return any(getattr(new.event, "state", "") == "Retry" for new in found)
+
+
+def test_a_requeue_that_is_not_recorded_yet_counts() -> None:
+    scene = two_of_one_cluster()
+    assert requeues(scene, WL)
+    assert not requeues(scene, OTHER)
+
+
+@pytest.mark.parametrize("moves", ["the cluster", "the Workload"])
+def test_a_requeue_that_the_log_refused_does_not_count(moves: str) -> None:
+    scene = two_of_one_cluster()
+    assert requeues(scene, WL)
+    if moves == "the cluster":
+        scene.lose("a")
+    else:
+        scene.workload()
+    assert requeues(scene, OTHER)
+
+
+def test_a_requeue_does_not_count_against_itself() -> None:
+    scene = two_of_one_cluster()
+    assert requeues(scene, WL)
+    assert requeues(scene, WL)
+
+
+def test_a_requeue_counts_once() -> None:
+    scene = two_of_one_cluster(requeues_per_minute=2)
+    assert retry_of(scene) is not None
+    assert requeues(scene, OTHER)
+
+
+def test_requeues_of_which_one_is_recorded_and_one_is_not_count_both() -> None:
+    third = "job-third-12345"
+    scene = Scene("a", "b", policy={"requeues_per_minute": 2})
+    for name in (WL, OTHER, third):
+        scene.on(name).running("a")
+    scene.lose("a").tick(minutes=16)
+    assert retry_of(scene.on(WL)) is not None
+    assert requeues(scene, OTHER)
+    assert not requeues(scene, third)

@@ -14,7 +14,8 @@ from controlplane.controllers.quota.events import QuotaConditionDecided, QuotaDe
 from controlplane.kube import kinds
 from controlplane.kube.quantities import nanos
 from controlplane.log.event import NewEvent
-from tests.quota.scene import CONFIG, LOCAL, NS, QUEUE, WORKER, Scene, group, resource
+from controlplane.runtime.controller import WriteRefusal
+from tests.quota.scene import CONFIG, LOCAL, NS, QUEUE, STREAM, WORKER, Scene, group, resource
 from tests.support.rows import each
 
 AUTOMATED = ("True", "QuotaAutomated", "ClusterQueue quota is automatically managed based on MultiKueue workers.")
@@ -325,3 +326,43 @@ def test_the_config_is_the_one_of_the_check() -> None:
     scene = Scene("a")
     scene.settle()
     assert {one.stream for one in scene.log if one.stream.startswith("quota/config")} == {f"quota/config/{CONFIG}"}
+
+
+def test_quota_beyond_64_bits_is_the_largest_that_a_quantity_can_be() -> None:
+    """Who reads a quantity, as Kueue's webhook does, makes no more of it."""
+    scene = Scene("w1", "w2")
+    for name in ("w1", "w2"):
+        scene.worker_queue(name, group(resource("cpu", "8Ei")))
+    scene.settle()
+    largest = "9223372036854775807"
+    (found,) = scene.queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    assert found["nominalQuota"] == largest
+    for read in (largest, "8Ei", "16Ei"):
+        scene.manager_queue(group(resource("cpu", read)))
+        assert scene.decide() == []
+
+
+def test_nothing_is_kept_of_a_queue_whose_write_ended_after_it_was_gone() -> None:
+    scene = Scene("w1", quota="3")
+    (write, *_) = scene.decide()
+    assert isinstance(write, QuotaDecided)
+    shown = {"metadata": scene.queue["metadata"], "spec": scene.queue["spec"]}
+    (open_,) = scene.controller.open_writes(STREAM)
+    refused = scene.controller.failed(open_, WriteRefusal(403, "Forbidden", "no"), scene.now)
+    scene.show(MANAGEMENT, kinds.CLUSTER_QUEUES, shown, gone=True)
+    scene.record(refused)
+    assert scene.controller.queues == {}
+
+
+def test_what_was_refused_of_a_queue_is_written_to_another_of_its_name_at_once() -> None:
+    scene = Scene("w1", quota="3")
+    scene.decide()
+    (open_,) = scene.controller.open_writes(STREAM)
+    scene.record(scene.controller.failed(open_, WriteRefusal(403, "Forbidden", "no"), scene.now))
+    assert scene.decide() == []
+    scene.show(
+        MANAGEMENT,
+        kinds.CLUSTER_QUEUES,
+        {"metadata": {**scene.queue["metadata"], "uid": "another"}, "spec": scene.queue["spec"]},
+    )
+    assert scene.decide() != []

@@ -189,3 +189,35 @@ async def test_quota_is_reserved_waited_for_and_released(kubeconfig: Json, api: 
         await cluster.admitted("second")
         assert {"QuotaReserved", "Admitted"} <= await cluster.events("first")
         assert {"WaitingForQuota", "QuotaReserved", "Admitted"} <= await cluster.events("second")
+
+
+async def test_what_is_beyond_the_limits_of_an_api_server_is_written_all_the_same(
+    kubeconfig: Json, api: Transport, database_url: str
+) -> None:
+    """Amounts beyond 64 bits, more flavors than a status has room for, a reason that is longer than what counts it."""
+    cluster = Cluster(api)
+    names = [f"many-{number}" for number in range(80)]
+    for name in names:
+        await cluster.create(kinds.RESOURCE_FLAVORS, name, {})
+    groups = [
+        {
+            "coveredResources": [resource],
+            "flavors": [{"name": name, "resources": [{"name": resource, "nominalQuota": "1E"}]} for name in of],
+        }
+        for resource, of in (("cpu", names[:40]), ("memory", names[40:]))
+    ]
+    async with serving(kubeconfig, database_url):
+        await cluster.queue("many", "1", resourceGroups=groups)
+        await cluster.workload("huge", "many", "1E")
+        await cluster.admitted("huge")
+        used = {"name": "cpu", "total": "9223372036854775807m", "borrowed": "0"}
+
+        def counted(obj: Json) -> bool:
+            told = obj["status"].get("flavorsUsage") or ()
+            return len(told) == 64 and told[0]["resources"] == [used]
+
+        active = await cluster.seen(kinds.CLUSTER_QUEUES, "many", counted, "")
+        assert said(active, "Active") == "True"
+        await cluster.conditions("huge", condition("DeactivationTarget", reason="R" * 1020))
+        evicted = await cluster.seen(kinds.WORKLOADS, "huge", lambda obj: said(obj, "Evicted") == "True")
+        assert evicted["status"]["schedulingStats"]["evictions"][0]["underlyingCause"] == "R" * 316

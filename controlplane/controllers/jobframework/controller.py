@@ -258,4 +258,6 @@ def _is_quiet(event: Event) -> bool:
     it."""
     if isinstance(event, pod_events.QueuedPodObserved):
         return not event.gated and pods.FINALIZER not in event.finalizers
+    if isinstance(event, set_events.QueuedSetObserved):
+        return True
     return isinstance(event, events.QueuedJobObserved) and not event.suspended

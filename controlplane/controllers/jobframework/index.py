@@ -222,6 +222,7 @@ class JobIndex:
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
+        self._enqueue(self.namespaces.concerned(self.states))
         dirty, self._dirty = list(self._dirty), {}
         return dirty
 
@@ -242,8 +243,7 @@ class JobIndex:
             self.topologies.fold(recorded)
             self._enqueue([recorded.stream])
         elif recorded.stream.startswith(NAMESPACE_STREAM):
-            if self.namespaces.fold(recorded):
-                self._enqueue(self.states)
+            self.namespaces.fold(recorded)
         elif recorded.stream.startswith(STREAM):
             for stream in self.runtimes.fold(recorded):
                 self.states[stream] = self._completed(self.states[stream])

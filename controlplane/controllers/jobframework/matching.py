@@ -28,13 +28,21 @@ def ensure_one(step: JobPass, job: events.QueuedJobObserved) -> Found:
         return _prebuilt(step, job)
     if job.problem and step.state.workloads:
         step.notice(job, "Warning", JobReason.NOT_COMPOSED, "ErrWorkloadCompose", job.problem)
-        return None, False
+        return _as_far_as_known(step, job)
     match, others = _chosen(step, job)
     if match is None:
         return None, _none_fits(step, job, others)
     if removed(step, others, JobReason.EXTRA_WORKLOAD):
         return None, False
     return match, kept_up(step, job, match)
+
+
+def _as_far_as_known(step: JobPass, job: events.QueuedJobObserved) -> Found:
+    """Return the Workload with whose quota a job runs that asks for nobody knows what, and whether it can go on with
+    that: it can end and be stopped, and not start. Kueue does neither, and keeps the quota."""
+    held = next((one for one in step.workloads() if one.is_true("QuotaReserved")), None)
+    goes_on = held is not None and (job.end is not None or not job.suspended or held.is_true("Evicted"))
+    return (held, True) if goes_on else (None, False)
 
 
 def _none_fits(step: JobPass, job: events.QueuedJobObserved, others: list[events.JobWorkloadObserved]) -> bool:

@@ -18,25 +18,34 @@ STREAM = f"{WORD}/namespace/"
 
 
 class ManagedNamespaces:
-    """The namespaces that were seen, if the settings ask for that."""
+    """The namespaces that were seen, if the settings ask for that. `changed`: those that are looked after otherwise
+    than before, whose jobs nobody was told of yet."""
 
     GIVEN = ("policy",)
 
     def __init__(self, policy: JobFrameworkPolicy) -> None:
         self.policy = policy
         self.seen: dict[str, JobNamespaceObserved] = {}
+        self.changed: dict[str, None] = {}
 
-    def fold(self, recorded: Recorded) -> Iterable[str]:
-        """Take one more event of a namespace; return its name if that is looked after otherwise than before."""
+    def fold(self, recorded: Recorded) -> None:
+        """Take one more event of a namespace."""
         event = recorded.event
         if not isinstance(event, JobNamespaceObserved | JobNamespaceGone):
-            return ()
+            return
         before = self.selected(event.name), self.all_of(event.name)
         if isinstance(event, JobNamespaceObserved):
             self.seen[event.name] = event
         elif event.name in self.seen and self.seen[event.name].uid == event.uid:
             del self.seen[event.name]
-        return () if (self.selected(event.name), self.all_of(event.name)) == before else (event.name,)
+        if (self.selected(event.name), self.all_of(event.name)) != before:
+            self.changed[event.name] = None
+
+    def concerned(self, streams: Iterable[str]) -> list[str]:
+        """Return the streams of the jobs that namespaces concern which have changed since the last call: all of them
+        are looked for at once."""
+        changed, self.changed = self.changed, {}
+        return [one for one in streams if one.split("/")[3] in changed] if changed else []
 
     def selected(self, namespace: str) -> bool:
         """Whether jobs of a namespace are looked after."""

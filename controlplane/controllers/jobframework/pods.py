@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -16,6 +16,7 @@ from controlplane.controllers.jobframework import events
 from controlplane.controllers.jobframework.observe_pods import TOTAL, facts_of
 from controlplane.controllers.jobframework.pod_events import QueuedPodObserved
 from controlplane.job_kinds.pod import MANAGED
+from controlplane.kube.requests import later
 
 FINALIZER = MANAGED
 """The finalizer that keeps a pod until its Workload does not need it any more."""
@@ -131,10 +132,10 @@ def runs_until(found: Iterable[QueuedPodObserved], now: datetime) -> tuple[bool,
             continue
         if not one.deleted_at or one.grace is None:
             return True, None
-        end = datetime.fromisoformat(one.deleted_at) + timedelta(seconds=one.grace)
+        end = later(datetime.fromisoformat(one.deleted_at), one.grace)
         if now <= end:
             last = max(filter(None, (last, end)))
-    return last is not None, last + timedelta(seconds=1) if last is not None else None
+    return last is not None, later(last, 1) if last is not None else None
 
 
 def _ending(found: list[QueuedPodObserved]) -> events.JobEnding | None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from controlplane.controllers.jobframework import events, matching, pod_writes, writes
 from controlplane.controllers.jobframework.context import JobContext
 from controlplane.controllers.jobframework.names import job_stream, name_of_workload
@@ -80,21 +82,26 @@ class Sets:
         """Take one more event of a set; return the streams of the groups that it has or had."""
         stream, event = recorded.stream, recorded.event
         if isinstance(event, QueuedSetObserved):
-            known = self.seen.get(stream)
-            before = self._forget(stream) if known is not None and known.uid != event.uid else []
-            self.seen[stream], self.at[stream] = event, recorded.position
-            groups = self._known.setdefault(stream, {})
-            for index in range(event.groups):
-                for name in filter(None, (self._name(event, index), older_name(event, self.kinds[event.kind]))):
-                    group = job_stream(POD_GROUPS, event.namespace, name)
-                    self._groups[group] = stream, index
-                    groups[group] = None
-            return [*before, *groups]
+            return self._observed(stream, event, recorded.position)
         if stream in self._groups and isinstance(event, events.JobWorkloadObserved | events.JobWorkloadGone):
             return list(self._known[self._groups[stream][0]])
         if isinstance(event, QueuedSetGone) and stream in self.seen and self.seen[stream].uid == event.uid:
             return self._forget(stream)
         return ()
+
+    def _observed(self, stream: str, event: QueuedSetObserved, position: int) -> list[str]:
+        known = self.seen.get(stream)
+        before = self._forget(stream) if known is not None and known.uid != event.uid else []
+        if event.problem and known is not None and known.uid == event.uid:
+            event = _as_known(event, known)
+        self.seen[stream], self.at[stream] = event, position
+        groups = self._known.setdefault(stream, {})
+        for index in range(event.groups):
+            for name in filter(None, (self._name(event, index), older_name(event, self.kinds[event.kind]))):
+                group = job_stream(POD_GROUPS, event.namespace, name)
+                self._groups[group] = stream, index
+                groups[group] = None
+        return [*before, *groups]
 
     def _forget(self, stream: str) -> list[str]:
         del self.seen[stream], self.at[stream]
@@ -121,6 +128,12 @@ class Sets:
     def position(self, stream: str) -> int:
         """Return where in the log the set was seen last whose a group is, or that the stream is of."""
         return self.at.get(self._groups[stream][0] if stream in self._groups else stream, 0)
+
+
+def _as_known(unread: QueuedSetObserved, known: QueuedSetObserved) -> QueuedSetObserved:
+    """Return a set whose pods cannot be read any more with what was known of them: its groups run on."""
+    kept = {name: getattr(known, name) for name in ("groups", "pods", "pod_priority_class", "size", "led")}
+    return msgspec.structs.replace(unread, **kept)
 
 
 def older_name(owner: QueuedSetObserved, adapter: JobKind) -> str:

@@ -6,8 +6,7 @@ only keeps folds and indices between them; what to do is decided in `decide` and
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -52,14 +51,15 @@ _LOST = (WorkloadReason.REMOTE_LOST, WorkloadReason.LOST_BEFORE_READY)
 __all__ = ["MultiKueueController", "service_started"]
 
 
-class UnfoldedChoice(NamedTuple):
-    """The choice of a cluster for a Workload of a ClusterQueue, with the versions of the streams that it rests on: the
-    Workload's, and `others`."""
+class Unfolded(NamedTuple):
+    """What was decided about a Workload and is not folded yet, with the versions of the streams that it rests on: the
+    Workload's, and `others`. When; of the choice of a cluster also for which ClusterQueue, and which one."""
 
     version: int
     others: Mapping[str, int]
-    queue: str
-    cluster: str
+    at: datetime
+    queue: str = ""
+    cluster: str = ""
 
 
 class MultiKueueController(WritingController[WorkloadWrite]):
@@ -70,15 +70,16 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
-    GIVEN = ("policy", "identity", "_observer", "_own", "_granted", "_chosen")
+    GIVEN = ("policy", "identity", "_observer", "_own", "_granted", "_looked_at", "_chosen")
     ENDING = frozenset({"workload", "job"})
     """The first words of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
     def __init__(self, policy: MultiKueuePolicy, identity: str) -> None:
         self.policy, self.identity = policy, identity
         self.index = WorkloadIndex(policy)
-        self._granted: deque[datetime] = deque()
-        self._chosen: dict[str, UnfoldedChoice] = {}
+        self._granted: dict[str, Unfolded] = {}
+        self._looked_at = 0
+        self._chosen: dict[str, Unfolded] = {}
         self._own = OwnObjects(self.index) if policy.own_only else None
         self._observer = WorkloadObserver(
             policy.adapters,
@@ -163,7 +164,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         try:
             return self.decide(stream, now)
         finally:
-            self._granted, self._chosen = granted, chosen | self._chosen
+            self._granted, self._chosen = granted | self._granted, chosen | self._chosen
 
     def forget_unfolded(self) -> None:
         """Forget what was decided and is not folded yet: whoever asks and appends nothing has decided nothing."""
@@ -199,15 +200,16 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         return decide(state, self._with_choices(context, state), now)
 
     def _decided(self, stream: str, state: WorkloadState, context: WorkloadContext, now: datetime) -> Decided:
-        self._chosen.pop(stream, None)  # what is asked about again was not recorded, as far as anybody knows
+        for unfolded in (self._granted, self._chosen):
+            unfolded.pop(stream, None)  # what is asked about again was not recorded, as far as anybody knows
         plan = self._planned(state, context, now)
-        if any(getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST for decision in plan.decisions):
-            self._granted.append(now)
         others = self._rested_on(plan.decisions, state)
         for decision in plan.decisions:
-            if isinstance(decision, WinnerChosen) and self.policy.scoring is not None:
+            if getattr(decision, "reason", "") == WorkloadReason.REMOTE_LOST and self.policy.requeues_per_minute:
+                self._granted[stream] = Unfolded(state.version, others, now)
+            elif isinstance(decision, WinnerChosen) and self.policy.scoring is not None:
                 queue = state.local.cluster_queue if state.local is not None else ""
-                self._chosen[stream] = UnfoldedChoice(state.version, others, queue, decision.cluster)
+                self._chosen[stream] = Unfolded(state.version, others, now, queue, decision.cluster)
         around = self.index.positions(state) if plan.decisions else ()
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
@@ -222,23 +224,21 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         if scoring is None or local is None:
             return context
         facts = dict(scoring.facts)
-        for stream, choice in list(self._chosen.items()):
+        for choice in self._open(self._chosen):
             cluster = choice.cluster
-            if not self._open(stream, choice):
-                del self._chosen[stream]
-            elif choice.queue == local.cluster_queue and cluster in facts:
+            if choice.queue == local.cluster_queue and cluster in facts:
                 facts[cluster] = msgspec.structs.replace(facts[cluster], placed=facts[cluster].placed + 1)
         return msgspec.structs.replace(context, scoring=msgspec.structs.replace(scoring, facts=facts))
 
-    def _open(self, stream: str, choice: UnfoldedChoice) -> bool:
-        """Whether a choice may still come: the log takes it only where every stream has the version that it rests
-        on."""
-        known = self.index.workloads.get(stream)
-        return (
-            known is not None
-            and known.version == choice.version
-            and all(self._version(other) == version for other, version in choice.others.items())
-        )
+    def _open(self, unfolded: dict[str, Unfolded]) -> Iterable[Unfolded]:
+        """Return what may still come: the log takes it only where every stream has the version that it rests on. Drop
+        the rest."""
+        for stream, one in list(unfolded.items()):
+            known = self.index.workloads.get(stream)
+            moved = known is None or known.version != one.version
+            if moved or any(self._version(other) != version for other, version in one.others.items()):
+                del unfolded[stream]
+        return unfolded.values()
 
     def _rested_on(self, decisions: Sequence[WorkloadDecision], state: WorkloadState) -> dict[str, int]:
         """Return the versions of the streams by which a cluster counts as lost: it may be back before the decision is
@@ -262,13 +262,19 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
         What was decided a moment ago and is not folded yet counts too.
         """
-        limit = self.policy.requeues_per_minute
-        times = self.index.requeues
-        for spent in (times, self._granted):
-            while spent and spent[0] <= now - _MINUTE:
-                spent.popleft()
-        recent = max(times, self._granted, key=len)
-        return recent[-limit] + _MINUTE if limit and len(recent) >= limit else None
+        limit, times, granted = self.policy.requeues_per_minute, self.index.requeues, self._granted
+        while times and times[0] <= now - _MINUTE:
+            times.popleft()
+        if not limit or len(times) + len(granted) < limit:
+            return None
+        if self._looked_at != self.index.position:  # once after a fold, not for each of many that wait
+            self._open(granted)
+            self._looked_at = self.index.position
+        over = len(times) + len(granted) - limit
+        if over < 0:
+            return None
+        spent = times[over] if over < len(times) else list(granted.values())[over - len(times)].at
+        return spent + _MINUTE if spent > now - _MINUTE else None
 
     def _decide_outage(self) -> Decided:
         if not self.index.ready:

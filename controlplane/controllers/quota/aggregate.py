@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from controlplane.controllers.quota.events import QuotaConfigObserved, QuotaQueueObserved
-from controlplane.kube.quantities import nanos, spell, to_milli
+from controlplane.kube.quantities import NANO, nanos, spell, to_milli
 
 CONDITION = "MultiKueueManagerQuotaAutomation"
 _NO_CONFIG = "The referenced MultiKueueConfig was not found."
@@ -20,6 +20,9 @@ _NOT_REQUESTED = "MultiKueue manager quota automation has not been requested."
 _FLAVORS = "Quota automation requires that the manager-side ClusterQueue has exactly one ResourceFlavor"
 _MISSING = "manager-side coveredResources is missing resources configured on workers: "
 _AUTOMATED = "ClusterQueue quota is automatically managed based on MultiKueue workers."
+
+_MOST = (2**63 - 1) * NANO
+"""What a quantity is at most, in billionths: whoever reads a larger one has this."""
 
 Amounts = Mapping[str, int]
 """Billionths by resource."""
@@ -44,7 +47,7 @@ def share_of(
     share: dict[str, int] = {}
     for name in sorted(reached & queues.keys()):
         for resource, quotas in queues[name].items():
-            share[resource] = share.get(resource, 0) + sum(map(nanos, quotas))
+            share[resource] = min(_MOST, share.get(resource, 0) + sum(map(nanos, quotas)))
     return share
 
 
@@ -53,7 +56,7 @@ def total(shares: Iterable[Amounts]) -> dict[str, int]:
     found: dict[str, int] = {}
     for share in shares:
         for resource, amount in share.items():
-            found[resource] = found.get(resource, 0) + amount
+            found[resource] = min(_MOST, found.get(resource, 0) + amount)
     return found
 
 
@@ -81,7 +84,7 @@ def automation(queue: QuotaQueueObserved, given: Amounts) -> Automation:
 def is_set(queue: QuotaQueueObserved, resources: Mapping[str, str]) -> bool:
     """Whether a ClusterQueue's one flavor has these quotas, in this order, and no limits."""
     found = queue.groups[0].flavors[0].resources
-    return [(one.name, nanos(one.nominal), one.limited) for one in found] == [
+    return [(one.name, min(_MOST, nanos(one.nominal)), one.limited) for one in found] == [
         (name, nanos(amount), False) for name, amount in resources.items()
     ]
 

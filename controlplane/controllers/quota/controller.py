@@ -161,14 +161,18 @@ class QuotaController(WritingController[events.QuotaWrite]):
             self._cluster(recorded.cluster).fold(recorded)
 
     def _fold_queue(self, recorded: Recorded, name: str) -> None:
-        event = recorded.event
+        event: Any = recorded.event
         state = _replace(self.queues.get(name, QueueState()), version=recorded.version)
+        if state.observed is None and not isinstance(event, events.QuotaQueueObserved):
+            return  # the outcome of a write may come after the end of what was written
         match event:
             case events.QuotaQueueObserved():
+                if state.observed is not None and state.observed.uid != event.uid:
+                    state = QueueState(version=recorded.version)
                 trouble = {at: one for at, one in state.trouble.items() if one.error != "Conflict"}
                 state = _replace(state, observed=event, position=recorded.position, effects={}, trouble=trouble)
             case events.QuotaQueueGone():
-                if state.observed is None or state.observed.uid == event.uid:
+                if state.observed is not None and state.observed.uid == event.uid:
                     self.queues.pop(name, None)
                     return
             case events.QuotaWrite():

@@ -87,6 +87,12 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
         # Kueue keeps the reason of the first eviction too.
         "none of the product's: nobody looked at a job that ran for too long and was preempted just then",
     ),
+    (
+        951329,
+        "",
+        # Kueue's own scheduler leaves them waiting too.
+        "none of the product's: the first of a StrictFIFO queue keeps what others have borrowed from those after it",
+    ),
 ]
 """The same of the tenth edition."""
 

@@ -25,6 +25,7 @@ from tests.quota.admission.test_node_failures import (
     running,
     waiting,
 )
+from tests.support import folded
 
 # --- what was never seen, or cannot be read ---
 
@@ -239,3 +240,34 @@ def test_submitted_workloads_are_replaced_like_any() -> None:
     node(scene, on, ready=False)
     replaced(scene)
     assert on not in places(scene, "w")
+
+
+# --- what is kept of what is gone ---
+
+
+def test_nothing_is_kept_of_the_pods_of_a_workload_that_went_first() -> None:
+    scene = fleet()
+    admitted(scene, "n1")
+    running(scene)
+    scene.settle()
+    scene.drop((kinds.WORKLOADS, NS, "w"))
+    scene.drop((PODS, NS, "p"))
+    scene.settle()
+    assert scene.controller.failures._pods_at == {}
+
+
+def test_of_nodes_that_are_gone_those_are_kept_that_workloads_are_placed_on() -> None:
+    scene = fleet()
+    admitted(scene, "n1")
+    scene.settle()
+    scene.drop((kinds.NODES, "", "n1"))
+    for number in range(3000):
+        node(scene, f"spot-{number}")
+        scene.drop((kinds.NODES, "", f"spot-{number}"))
+    scene.settle()
+    assert named(scene) == ["n1"]
+    found = scene.controller.failures
+    assert "n1" in found._gone & found._node_at.keys()
+    assert len(found._gone) < 2000
+    assert len(found._node_at) < 2000
+    assert folded.difference(found, scene.replayed().failures) == {}

@@ -150,3 +150,21 @@ def test_who_waits_for_the_pods_of_others_says_so_in_its_condition_alone() -> No
         scene.settle()
     assert scene.condition("b", "QuotaReserved")["reason"] == "WaitingForPodsReady"
     assert not told(scene, "b", "WaitingForPodsReady")
+
+
+def test_what_a_cycle_says_beside_a_condition_is_told_though_its_write_was_overtaken() -> None:
+    """The condition says already why it waits, before it is tried."""
+    scene = Scene()
+    scene.queue("q", "4", namespaceSelector={"matchLabels": {"team": "another"}})
+    scene.workload("w", "q")
+    stream = f"admission/workload/{NS}/w"
+    for new in scene.controller.decide(stream, scene.now).events:  # before the cycle
+        scene.record(new)
+    scene.carry_out()
+    scene.decide()
+    assert scene.said(events.WorkloadInadmissible, "w")
+    assert scene.condition("w", "QuotaReserved")["reason"] == "Misconfigured"
+    scene.set_condition("w", "PodsReady", "False", "WaitForStart")
+    scene.settle()
+    assert scene.status("w")["resourceRequests"] == [{"name": "main", "resources": {"cpu": "1"}}]
+    assert told(scene, "w", "Misconfigured") == ["workload namespace doesn't match ClusterQueue selector"]

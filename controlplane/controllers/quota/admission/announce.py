@@ -12,6 +12,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import priority_of
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
+from controlplane.controllers.quota.admission.workload_status import as_read
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
@@ -125,7 +126,7 @@ def _of_status(
     elif decision.reason is R.CHECK_REJECTED:
         yield _WARNING, "AdmissionCheckRejected", f"Deactivated due to {decision.message}"
     elif decision.reason is R.CONDITIONS_SYNCED:
-        yield from _waits(decision)
+        yield from _waits(seen, decision)
     elif decision.reason is R.SLICE_REPLACED:
         yield _NORMAL, SLICE_REPLACED, decision.message
     elif decision.reason is R.EXECUTION_TIME_EXCEEDED:
@@ -134,11 +135,15 @@ def _of_status(
         yield _gate(seen.gated_by)
 
 
-def _waits(decision: events.WorkloadStatusDecided) -> Iterator[_Told]:
-    """Say why a Workload waits, where the cycle's own write could not since it met a newer version."""
-    for one in decision.conditions:
-        if one.type == "QuotaReserved" and one.reason in _OF_CYCLES:
-            yield _WARNING, one.reason, one.message
+def _waits(seen: events.AdmissionWorkloadObserved, decision: events.WorkloadStatusDecided) -> Iterator[_Told]:
+    """Say why a Workload waits, where the cycle's own write could not since it met a newer version: that would have
+    said what is asked for, too."""
+    found = next((one for one in decision.conditions if one.type == "QuotaReserved"), None)
+    if found is not None:
+        if found.reason in _OF_CYCLES:
+            yield _WARNING, found.reason, found.message
+    elif "resourceRequests" in decision.changes and (said := as_read(seen.status).condition("QuotaReserved")):
+        yield _WARNING, str(said.get("reason")), str(said.get("message"))
 
 
 def _gate(by: str) -> _Told:

@@ -12,7 +12,7 @@ import msgspec
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.engine_objects import DROPS, put_object, record_sample
 from controlplane.controllers.quota.admission.folded import CYCLE, FoldedAdmission
-from controlplane.controllers.quota.admission.observe import stream_of
+from controlplane.controllers.quota.admission.observe import stream_of, workload_stream
 from controlplane.controllers.quota.admission.state import ObjectState, folded_write, seen_again
 from controlplane.controllers.quota.admission.topologies import needed_kinds
 from controlplane.kube import kinds
@@ -31,7 +31,7 @@ def fold_namespace(index: FoldedAdmission, recorded: Recorded) -> None:
     elif isinstance(event, events.AdmissionNamespaceGone) and index.namespaces.get(event.name) == event.uid:
         del index.namespaces[event.name]
         index.changed(recorded, lambda now: index.engine.drop_namespace(event.name))
-    index.enqueue(f"admission/workload/{key}" for key in index.workloads if key.startswith(f"{event.name}/"))
+    index.enqueue(map(workload_stream, index.in_namespace(event.name)))
 
 
 def fold_priority_class(index: FoldedAdmission, event: Any) -> None:
@@ -48,18 +48,14 @@ def fold_priority_class(index: FoldedAdmission, event: Any) -> None:
 
 def redefault(index: FoldedAdmission, recorded: Recorded, namespace: str, runtime_class: str) -> None:
     """Count anew what Workloads without quota ask for: those of a namespace, or with pods of a RuntimeClass."""
-    index.forget_defaults("" if runtime_class else namespace)
-    for key, state in index.workloads.items():
+    for key in list(index.workloads) if runtime_class else index.in_namespace(namespace):
+        state = index.workloads[key]
         seen = state.observed
         if seen is None or state.reservation is not None or key in index.engine.snapshot.workloads:
             continue
-        if runtime_class:
-            concerns = any(one.resources.get("runtimeClassName") == runtime_class for one in seen.pod_sets)
-        else:
-            concerns = seen.namespace == namespace
-        if concerns:
+        if not runtime_class or any(one.resources.get("runtimeClassName") == runtime_class for one in seen.pod_sets):
             index.put(recorded, state)
-            index.enqueue([f"admission/workload/{key}"])
+            index.enqueue([workload_stream(key)])
 
 
 def fold_object(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
@@ -69,13 +65,14 @@ def fold_object(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
     index.enqueue([stream])
     state = index.objects.get(stream, ObjectState())
     if isinstance(event, events.AdmissionObjectObserved):
-        index.objects[stream] = seen_again(state, event, recorded)
+        other = state.observed is not None and state.observed.uid != event.uid
+        index.objects[stream] = seen_again(ObjectState() if other else state, event, recorded)
         _fold_seen(index, recorded, word, state.observed)
     elif isinstance(event, _DEFAULTS_GONE) or type(event) in DROPS:
         if state.observed is not None and state.observed.uid == event.uid:
             index.objects.pop(stream)
             _fold_gone(index, recorded, word)
-    else:
+    elif state.observed is not None:  # the outcome of a write may come after the end of what was written
         index.objects[stream] = folded_write(state, recorded)
         if isinstance(event, events.LocalQueueUsageSampled):
             _fold_sample(index, recorded, event)
@@ -89,6 +86,7 @@ def _fold_seen(index: FoldedAdmission, recorded: Recorded, word: str, before: An
         if isinstance(event, events.AdmissionClusterQueueObserved) and _said(before) != _said(event):
             _leading_to(index, event.name)
     elif isinstance(event, _DEFAULTS):
+        index.gives_defaults(recorded.stream, event.namespace, gone=False)
         redefault(index, recorded, event.namespace, event.name if word == "runtimeclass" else "")
     else:
         index.changed(recorded, lambda now: put_object(index.engine, event, now))
@@ -98,6 +96,7 @@ def _fold_seen(index: FoldedAdmission, recorded: Recorded, word: str, before: An
 def _fold_gone(index: FoldedAdmission, recorded: Recorded, word: str) -> None:
     event: Any = recorded.event
     if isinstance(event, _DEFAULTS_GONE):
+        index.gives_defaults(recorded.stream, event.namespace, gone=True)
         redefault(index, recorded, event.namespace, event.name if word == "runtimeclass" else "")
         return
     index.changed(recorded, lambda now: DROPS[type(event)](index.engine, event, now))
@@ -128,10 +127,12 @@ def _others(index: FoldedAdmission, word: str, event: Any) -> None:
     index.enqueue(index.objects)
     index.needs = needed_kinds(index.engine.snapshot)
     if word == "localqueue":
-        of_queue = index.of_queue.get(f"{event.namespace}/{event.name}", ())
-        index.enqueue(f"admission/workload/{key}" for key in sorted(of_queue))
-    else:
-        index.all_dirty()
+        index.enqueue(map(workload_stream, index.in_queue(event.namespace, event.name)))
+        return
+    index.all_dirty()
+    roots = {queue.root().name for queue in index.engine.snapshot.queues.values()}
+    for name in index.touched.keys() - roots:
+        del index.touched[name]
 
 
 def _said(event: events.AdmissionClusterQueueObserved) -> object:

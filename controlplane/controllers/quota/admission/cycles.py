@@ -16,7 +16,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
 from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
-from controlplane.controllers.quota.engine.amounts import Usage, add, spelled
+from controlplane.controllers.quota.engine.amounts import Usage, add, quantity
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED, WAITING_FOR_PODS_READY
@@ -202,7 +202,7 @@ def _requests(info: Info, in_bytes: frozenset[str]) -> list[Json]:
         {
             "name": one.name,
             **(
-                {"resources": {name: spelled(name, amount, in_bytes) for name, amount in one.requests.items()}}
+                {"resources": {name: quantity(name, amount, in_bytes) for name, amount in one.requests.items()}}
                 if one.requests
                 else {}
             ),

@@ -42,8 +42,9 @@ class FoldedAdmission:
         self.objects: dict[str, ObjectState] = {}
         self.moved = 0
         self.touched: dict[str, int] = {}
-        self.of_queue: dict[str, set[str]] = {}
+        self._of: dict[str, dict[str, dict[str, None]]] = {}
         self._dirty: dict[str, None] = {}
+        self._giving: dict[str, dict[str, None]] = {}
         self._defaults: dict[str, PodDefaults] = {}
         self.nodes = NodeObjects()
         self.needs: tuple[Kind, ...] = ()
@@ -88,6 +89,25 @@ class FoldedAdmission:
         """Return an object that is no Workload as it was seen last; None if it is not there."""
         state = self.objects.get(stream_of(kind, namespace, name))
         return state.observed if state is not None else None
+
+    def enter(self, namespace: str, queue: str, key: str) -> None:
+        """Note that a Workload is in a LocalQueue, which need not be there."""
+        self._of.setdefault(namespace, {}).setdefault(queue, {})[key] = None
+
+    def leave(self, namespace: str, queue: str, key: str) -> None:
+        """Note that a Workload is not in a LocalQueue any more."""
+        of = self._of.get(namespace, {})
+        _discard(of, queue, key)
+        if not of:
+            self._of.pop(namespace, None)
+
+    def in_queue(self, namespace: str, queue: str) -> list[str]:
+        """Return the Workloads of a LocalQueue, by namespace and name."""
+        return sorted(self._of.get(namespace, {}).get(queue, ()))
+
+    def in_namespace(self, namespace: str) -> list[str]:
+        """Return the Workloads of a namespace, by namespace and name."""
+        return sorted(key for keys in self._of.get(namespace, {}).values() for key in keys)
 
     def tree(self, cluster_queue: str) -> str:
         """Return the name of the Cohort tree that a ClusterQueue is in."""
@@ -152,8 +172,12 @@ class FoldedAdmission:
         info = pending.find(key) if pending is not None else None
         return info is None or info.workload.pod_sets != found.pod_sets
 
-    def forget_defaults(self, namespace: str) -> None:
-        """Forget what pods of a namespace get, or those of all namespaces."""
+    def gives_defaults(self, stream: str, namespace: str, *, gone: bool) -> None:
+        """Note that a LimitRange of a namespace, or a RuntimeClass (of none), came, changed or went."""
+        if gone:
+            _discard(self._giving, namespace, stream)
+        else:
+            self._giving.setdefault(namespace, {})[stream] = None
         if namespace:
             self._defaults.pop(namespace, None)
         else:
@@ -161,15 +185,15 @@ class FoldedAdmission:
 
     def pod_defaults(self, namespace: str) -> PodDefaults:
         """Return what pods of a namespace get that they do not say."""
-        ranges = self._defaults.get(namespace)
-        if ranges is None:
-            seen = {stream: one.observed for stream, one in self.objects.items() if one.observed is not None}
-            place, classes = f"admission/limitrange/{namespace}/", "admission/runtimeclass/"
-            ranges = self._defaults[namespace] = facts.pod_defaults(
-                [one.spec for stream, one in sorted(seen.items()) if stream.startswith(place)],
-                {one.name: one.spec for stream, one in seen.items() if stream.startswith(classes)},
+        place = namespace if namespace in self._giving else ""  # one without LimitRanges is like all others
+        found = self._defaults.get(place)
+        if found is None:
+            ranges, classes = (
+                [self.objects[stream].observed for stream in sorted(self._giving.get(one, ()))] for one in (place, "")
             )
-        return ranges
+            specs = [one.spec for one in ranges] if place else []
+            found = self._defaults[place] = facts.pod_defaults(specs, {one.name: one.spec for one in classes})
+        return found
 
     def changed(self, recorded: Recorded, change: Callable[[float], None], *, said_otherwise: bool = True) -> None:
         """Change the engine by something that came from outside: whoever waits may be tried again. `said_otherwise`:
@@ -179,3 +203,11 @@ class FoldedAdmission:
         if said_otherwise:
             self.cycles.clear()
         self._dirty[CYCLE] = None
+
+
+def _discard(index: dict[str, dict[str, None]], key: str, entry: str) -> None:
+    """Take an entry out of an index, and the key with the last of its entries."""
+    entries = index.get(key, {})
+    entries.pop(entry, None)
+    if not entries:
+        index.pop(key, None)

@@ -100,7 +100,6 @@ class AdmissionIndex(FoldedAdmission):
                 self._fold_gone(recorded, key, state, event)
             case events.QuotaPosted():
                 self.workloads[key] = _replace(posted(state, event), version=recorded.version)
-                self._forget(key)
                 self._dirty[CYCLE] = None
             case events.QuotaReservationDecided():
                 state = posted(folded_write(state, recorded), event)
@@ -125,6 +124,7 @@ class AdmissionIndex(FoldedAdmission):
                 self.workloads[key] = _replace(folded_write(state, recorded), unsaid=None)
             case _:
                 self.workloads[key] = folded_write(state, recorded)
+        self._forget(key)
         self.enqueue(replaced_streams(state, self.workload(key)))
         for name in filter(
             None, dict.fromkeys((before, self._queue_of(key)))
@@ -149,10 +149,10 @@ class AdmissionIndex(FoldedAdmission):
         old, reserved = state.observed, state.reservation is not None
         if old is not None and old.uid != event.uid:
             self._drop(recorded, key)
-            state = _replace(state, reservation=None, held=False, effects={}, trouble={}, since=None)
-            state = _replace(state, preempted=(), paused=False)
+            self.leave(event.namespace, old.queue, key)
+            state = WorkloadState(version=state.version, posted=state.posted)  # another one: nothing holds of it
         elif old is not None and old.queue != event.queue:
-            self.of_queue.get(f"{event.namespace}/{old.queue}", set()).discard(key)
+            self.leave(event.namespace, old.queue, key)
             self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, old.queue)] = None
         # Also of the same version: the cluster was put back, and what else has quota may not be what it was.
         effects = {key: one for key, one in state.effects.items() if not isinstance(one.decision, _GIVEN)}
@@ -160,7 +160,7 @@ class AdmissionIndex(FoldedAdmission):
         state = _replace(state, reservation=None, placement=None, effects=effects, since=since)
         if state.new_priority == event.priority:
             state = _replace(state, new_priority=None)
-        self.of_queue.setdefault(f"{event.namespace}/{event.queue}", set()).add(key)
+        self.enter(event.namespace, event.queue, key)
         self.devices.ask(key, event)
         self.workloads[key] = state = without_said(seen_again(state, event, recorded))
         if state.reservation is None and state.placement is None:
@@ -174,12 +174,11 @@ class AdmissionIndex(FoldedAdmission):
         if state.observed is None or state.observed.uid != event.uid:
             self.workloads[key] = _replace(state, version=recorded.version)
             return
-        self.of_queue.get(f"{event.namespace}/{state.observed.queue}", set()).discard(key)
+        self.leave(event.namespace, state.observed.queue, key)
         self._dirty[stream_of(kinds.LOCAL_QUEUES, event.namespace, state.observed.queue)] = None
         self._drop(recorded, key)
         self.devices.ask(key, None)
         self.workloads[key] = WorkloadState(version=recorded.version, position=recorded.position, posted=state.posted)
-        self._forget(key)
 
     def _fold_retried(self, recorded: Recorded, key: str, state: WorkloadState) -> None:
         given = state.reservation

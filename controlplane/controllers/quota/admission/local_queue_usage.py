@@ -9,12 +9,12 @@ sample yet is taken over: it is what Kueue's manager counted, or this service be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from controlplane.controllers.quota.admission import events
-from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness
+from controlplane.controllers.quota.admission.queue_status import is_admitted, local_readiness, with_quota
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.workload_status import moment
 from controlplane.controllers.quota.engine.amounts import Requests, add, summed
@@ -23,7 +23,7 @@ from controlplane.controllers.quota.engine.parse_queues import consumed_resource
 from controlplane.controllers.quota.engine.past_usage import in_units
 from controlplane.controllers.quota.engine.usage_history import quantities
 from controlplane.kube.kinds import Json
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import later, timestamp
 
 if TYPE_CHECKING:
     from controlplane.controllers.quota.admission.index import AdmissionIndex
@@ -87,7 +87,7 @@ def rests_until(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
         return None
     said = (seen.status.get(_FIELD) or {}).get("admissionFairSharingStatus") or {}
     last = moment(said.get("lastUpdate"))
-    return last + timedelta(seconds=sharing.sampling_interval) if last is not None else None
+    return later(last, sharing.sampling_interval) if last is not None else None
 
 
 def _sample(
@@ -129,8 +129,8 @@ def _used(
     """Return what the admitted Workloads of a LocalQueue use now, in units, and those of its namesakes on workers."""
     node = index.engine.snapshot.queues.get(str(seen.spec.get("clusterQueue") or ""))
     dispatched: dict[str, Requests] = {}
-    for info in node.workloads.values() if node is not None else ():
-        if info.workload.local_queue == _key(seen) and is_admitted(index, info.key):
+    for info in with_quota(index, seen.namespace, seen.name, node):
+        if is_admitted(index, info):
             of = dispatched.setdefault(_cluster_of(index, info.key), {})
             for (_, resource), amount in info.usage.items():
                 of[resource] = add(of.get(resource, 0), amount)
@@ -155,9 +155,9 @@ def _settled(index: AdmissionIndex, key: str) -> list[str]:
     for name in index.engine.history.entered(key):
         info, state = index.engine.snapshot.workloads.get(name), index.workload(name)
         queue = index.engine.snapshot.queues.get(info.cluster_queue) if info is not None else None
-        if queue is None or not index.engine.by_usage(queue.spec):
+        if info is None or queue is None or not index.engine.by_usage(queue.spec):
             continue
         # Who is finished or inactive has no penalty any more, so that who is admitted here is admitted for good.
-        if state.reservation is None and state.observed is not None and is_admitted(index, name):
+        if state.reservation is None and state.observed is not None and is_admitted(index, info):
             found.append(name)
     return sorted(found)

@@ -36,6 +36,7 @@ from controlplane.runtime.decision_pass import DecisionPass, PassResult
 REASONS = frozenset({R.NODE_FAILED, R.NODE_RECOVERED, R.MORE_NODES_FAILED})
 """Why a step of this module is taken."""
 _FOLLOWED = (kinds.NODES, kinds.PODS_OF_TOPOLOGIES)
+_MANY = 1024  # nodes that are gone, after which those are forgotten that nobody is placed on
 _SEVERAL = "Workload eviction triggered due to multiple TAS assigned node failures, including: "
 
 
@@ -84,6 +85,8 @@ class NodeFailures:
                 return self._touched(event.name, recorded.position)
             case of_topology.AdmissionNodeGone() if event.name not in index.nodes.nodes:
                 self._gone.add(event.name)
+                if len(self._gone) % _MANY == 0:
+                    self._forget_gone(index)
                 return self._touched(event.name, recorded.position)
             case events.AdmissionInputRefused(kind=kinds.NODES.name):
                 index.nodes.unfit.add(event.name)
@@ -92,6 +95,25 @@ class NodeFailures:
             case events.AdmissionFlavorObserved() | KindSynced():
                 return list(self.pods.states)
         return []
+
+    def _forget_gone(self, index: AdmissionIndex) -> None:
+        """Forget nodes that are gone and that no Workload is placed on, or is about to be: where nodes come and go,
+        each has a name of its own. One that was forgotten is one that was never seen."""
+        given = [
+            given
+            for one in index.workloads.values()
+            for given in (
+                one.observed.status.get("admission") if one.observed is not None else None,
+                *(decided.admission for decided in (one.reservation, one.placement) if decided is not None),
+            )
+        ]
+        named = {
+            name for one in filter(None, given) for part in one.get("podSetAssignments") or () for name in _nodes(part)
+        }
+        self._gone &= named
+        self._node_at = {
+            name: at for name, at in self._node_at.items() if name in index.nodes.nodes or name in self._gone
+        }
 
     def _fold_other(self, index: AdmissionIndex, recorded: Recorded) -> list[str]:
         """Take an event of a pod that no topology has placed: it may be one of a Workload all the same."""
@@ -142,7 +164,8 @@ class NodeFailures:
             return [stream]
         before = self._pod(stream, event.uid)
         self.pods.fold(recorded)
-        self._pods_at[key] = recorded.position
+        if index.workload(key).observed is not None:
+            self._pods_at[key] = recorded.position
         after = self._pod(stream, event.uid)
         seen = [(pod, more) for pod, more in ((before, -1), (after, 1)) if pod is not None]
         for pod, more in seen:

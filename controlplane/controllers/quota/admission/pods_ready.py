@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controlplane.controllers.quota.admission import workload_status as ws
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import later, timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def lateness(work: WorkloadStatus, waiting: WaitForPodsReady) -> Lateness | None
         since, most, cause = ws.moment(ready.get("lastTransitionTime")), waiting.recovery_timeout, said
     else:
         return None
-    return None if since is None else Lateness(since + most, cause)
+    return None if since is None else Lateness(later(since, most.total_seconds()), cause)
 
 
 def too_often(work: WorkloadStatus, waiting: WaitForPodsReady) -> bool:

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.controllers.quota.admission import events, topology_events
-from controlplane.controllers.quota.admission.workload_status import ADMITTED, MESSAGE_LIMIT, WorkloadStatus, as_read
-from controlplane.controllers.quota.engine.info import total_usage
+from controlplane.controllers.quota.admission.workload_status import MESSAGE_LIMIT, WorkloadStatus, as_read
+from controlplane.controllers.quota.engine.info import Info, total_usage
 from controlplane.controllers.quota.engine.model import NO_STOP
 from controlplane.controllers.quota.engine.rendering import cluster_queue_usage, local_queue_usage, readiness
 from controlplane.controllers.quota.engine.shares import dominant_resource_share
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 ACTIVE = "Active"
 _LARGEST = 2**63 - 1
+_FLAVORS = 64  # an API server takes no more of them in a status, and more in a spec
 
 
 def cluster_queue(index: AdmissionIndex, seen: events.AdmissionClusterQueueObserved, now: datetime) -> Json:
     """Return the status of a ClusterQueue."""
     node = index.engine.snapshot.queues[seen.name]
     pending = index.engine.queues.pending.get(seen.name)
-    admitted = [info for key, info in node.workloads.items() if is_admitted(index, key)]
+    admitted = [info for info in node.workloads.values() if is_admitted(index, info)]
     status, in_bytes = copy.deepcopy(seen.status), index.engine.settings.devices.in_bytes
-    status["flavorsReservation"] = cluster_queue_usage(node, node.usage, in_bytes)
-    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted), in_bytes)
+    status["flavorsReservation"] = cluster_queue_usage(node, node.usage, in_bytes)[:_FLAVORS]
+    status["flavorsUsage"] = cluster_queue_usage(node, total_usage(admitted), in_bytes)[:_FLAVORS]
     status["reservingWorkloads"] = len(node.workloads)
     status["admittedWorkloads"] = len(admitted)
     status["pendingWorkloads"] = len(pending) if pending is not None else 0
@@ -57,13 +58,17 @@ def _readiness(
     return str(active), reason, truncated(message, MESSAGE_LIMIT)
 
 
-def is_admitted(index: AdmissionIndex, key: str) -> bool:
-    """Whether a Workload is admitted, or is going to be by a reservation that is not seen yet."""
-    state = index.workload(key)
-    if state.reservation is not None:
-        return state.reservation.admitted
-    seen = state.observed
-    return seen is not None and as_read(seen.status).is_true(ADMITTED)
+def is_admitted(index: AdmissionIndex, info: Info) -> bool:
+    """Whether a Workload that has quota is admitted, or is going to be by a reservation that is not seen yet."""
+    state = index.workloads.get(info.key)
+    given = state.reservation if state is not None else None
+    return given.admitted if given is not None else info.workload.admitted
+
+
+def with_quota(index: AdmissionIndex, namespace: str, name: str, node: QueueNode | None) -> list[Info]:
+    """Return the Workloads of a LocalQueue that have quota of a ClusterQueue."""
+    known = node.workloads if node is not None else {}
+    return [known[key] for key in index.in_queue(namespace, name) if key in known]
 
 
 def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now: datetime) -> Json:
@@ -71,14 +76,16 @@ def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved,
     key, name = f"{seen.namespace}/{seen.name}", str(seen.spec.get("clusterQueue") or "")
     stopped = (seen.spec.get("stopPolicy") or NO_STOP) != NO_STOP
     node = index.engine.snapshot.queues.get(name)
-    own = [info for info in (node.workloads.values() if node is not None else ()) if info.workload.local_queue == key]
-    admitted = [info for info in own if is_admitted(index, info.key)]
+    own = with_quota(index, seen.namespace, seen.name, node)
+    admitted = [info for info in own if is_admitted(index, info)]
     status = copy.deepcopy(seen.status)
     status["pendingWorkloads"] = 0 if stopped else index.engine.queues.waiting_in(key)
     status["reservingWorkloads"], status["admittedWorkloads"] = len(own), len(admitted)
-    for field, usage in (("flavorsReservation", total_usage(own)), ("flavorsUsage", total_usage(admitted))):
+    reserved = total_usage(own)
+    used = reserved if len(admitted) == len(own) else total_usage(admitted)
+    for field, usage in (("flavorsReservation", reserved), ("flavorsUsage", used)):
         if node is not None:
-            status[field] = local_queue_usage(node, usage, index.engine.settings.devices.in_bytes)
+            status[field] = local_queue_usage(node, usage, index.engine.settings.devices.in_bytes)[:_FLAVORS]
         else:
             status.pop(field, None)
     WorkloadStatus(status, seen.generation, now).set(ACTIVE, *local_readiness(index, stopped=stopped, name=name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controlplane.controllers.quota.admission import events, pods_ready
 from controlplane.controllers.quota.admission import workload_status as ws
@@ -19,7 +19,7 @@ from controlplane.controllers.quota.admission.workload_status import WorkloadSta
 from controlplane.controllers.quota.engine import model, reasons
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import PENDING_EVALUATION, RESOURCE_IN_USE
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import later, timestamp
 from controlplane.kube.workload_status import EXECUTION_TIME_EXCEEDED
 
 _BY_SCHEDULER = frozenset(
@@ -207,6 +207,8 @@ def _gate(case: _Case) -> Found:
     """The annotation that gates the admission is told in the condition QuotaReserved."""
     reserved, gate = case.work.condition(ws.QUOTA_RESERVED), case.seen.gated_by
     told = reserved is not None and reserved.get("reason") == ws.GATED
+    if gate and not case.work.reserved and (blocker := _blocker(case)) is not None and blocker[0] != ws.GATED:
+        return  # Kueue tells of both in turns, again and again
     if not gate and told:
         case.work.unreserve(ws.PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
         yield case.done(R.GATE_CHANGED)
@@ -343,12 +345,10 @@ def _execution_time(case: _Case) -> Found:
     if most is None or admitted is None or admitted.get("status") != "True" or not work.reserved:
         return
     past = int(work.status.get("accumulatedPastExecutionTimeSeconds") or 0)
-    try:
-        since = datetime.fromisoformat(str(admitted.get("lastTransitionTime")))
-        ends = since + timedelta(seconds=most - past)
-    except (ValueError, OverflowError):
+    since = ws.moment(admitted.get("lastTransitionTime"))
+    if since is None:
         return
-    if ends > case.now:
+    if (ends := later(since, most - past)) > case.now:
         yield ReconcileResult(wake=ends)
     elif not work.is_true(ws.DEACTIVATION_TARGET):
         reason, message = EXECUTION_TIME_EXCEEDED, "exceeding the maximum execution time"

@@ -13,6 +13,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason as 
 from controlplane.controllers.quota.admission.reconcile_step import ReconcileResult, ReconcileWrite
 from controlplane.controllers.quota.admission.workload_status import FINISHED, WorkloadStatus, moment
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
+from controlplane.kube.requests import later
 
 
 def expired(
@@ -26,8 +27,8 @@ def expired(
     since = moment(condition.get("lastTransitionTime"))
     if since is None:
         return ReconcileResult()
-    if since + after_finished > now:
-        return ReconcileResult(wake=since + after_finished)
+    if (until := later(since, after_finished.total_seconds())) > now:
+        return ReconcileResult(wake=until)
     if RESOURCE_IN_USE in seen.finalizers:
         kept = [one for one in seen.finalizers if one != RESOURCE_IN_USE]
         return ReconcileResult(ReconcileWrite(R.RETENTION_ELAPSED, finalizers=kept))

@@ -18,7 +18,7 @@ from controlplane.controllers.quota.admission.topology_events import (
     TopologyAssignmentFailed,
 )
 from controlplane.controllers.quota.admission.workload_status import as_read
-from controlplane.controllers.quota.engine.amounts import add
+from controlplane.controllers.quota.engine.amounts import UNLIMITED, clamped
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
@@ -117,6 +117,7 @@ def without_said(state: WorkloadState) -> WorkloadState:
     conditions: list[Json] = state.observed.status.get("conditions") or []
     found = next((one for one in conditions if one["type"] == "QuotaReserved"), {})
     said = found.get("reason") == waits.why and found.get("message") == waits.message
+    said = said and all(state.observed.status.get(name) == value for name, value in waits.changes.items())
     return _replace(state, unsaid=None) if said or found.get("status") == "True" else state
 
 
@@ -154,11 +155,9 @@ def placed(state: WorkloadState, recorded: Recorded) -> WorkloadState:
 
 
 def posted(state: WorkloadState, event: events.QuotaReservationDecided | events.QuotaPosted) -> WorkloadState:
-    """Return the state after an entry of the ledger."""
-    before = by_place(state.posted.amounts)
-    sums = {
-        place: add(before.get(place, 0), amount)
-        for place, amount in {**dict.fromkeys(before, 0), **by_place(event.amounts)}.items()
-    }
+    """Return the state after an entry of the ledger. What is unlimited ends with an entry of as much, as any amount
+    does."""
+    before, more = by_place(state.posted.amounts), by_place(event.amounts)
+    sums = {place: max(-UNLIMITED, clamped(before.get(place, 0) + more.get(place, 0))) for place in {**before, **more}}
     amounts = by_flavor(sums)
     return _replace(state, posted=Posted(cluster_queue=event.cluster_queue if amounts else "", amounts=amounts))

@@ -171,10 +171,11 @@ class NodeObjects:
                 return True
             case events.AdmissionNodeGone():
                 known = self.nodes.get(event.name)
+                if known is None or known.uid == event.uid:
+                    self.unfit.discard(event.name)
                 if known is None or known.uid != event.uid:
                     return False
                 self._ahead.folded(event.name, None)
-                self.unfit.discard(event.name)
                 del self.nodes[event.name]
                 engine.drop_node(event.name, now)
                 return True

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.kube.kinds import Json
 from controlplane.kube.kueue_names import BLOCKED
-from controlplane.kube.requests import timestamp, truncated
+from controlplane.kube.requests import later, timestamp, truncated
 from controlplane.kube.workload_status import RAN_TOO_LONG
 
 QUOTA_RESERVED, ADMITTED, EVICTED, PREEMPTED = "QuotaReserved", "Admitted", "Evicted", "Preempted"
@@ -25,6 +25,7 @@ NO_RESERVATION, INADMISSIBLE = "NoReservation", "Inadmissible"
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 MESSAGE_LIMIT = 32 * 1024
+_REASON_LIMIT, _COUNTED_LIMIT = 1024, 316  # of a condition, and of an eviction that is counted
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -190,13 +191,13 @@ class WorkloadStatus:
     def evict(self, reason: str, message: str, cause: str = "") -> None:
         """Note that it is evicted; `cause`: the underlying one of a deactivation."""
         said = f"{reason}DueTo{cause}" if reason == DEACTIVATED and cause else reason
-        self.set(EVICTED, "True", said, message)
+        self.set(EVICTED, "True", said[:_REASON_LIMIT], message)
         self.status.pop("clusterName", None)
         self.status.pop("nominatedClusterNames", None)
         self.reset_checks()
         self.status.pop("unhealthyNodes", None)
         if self.is_true(BLOCKED):
-            self.set(BLOCKED, "False", said, message)
+            self.set(BLOCKED, "False", said[:_REASON_LIMIT], message)
         for gate in self.status.get("preemptionGates") or ():
             gate |= {"position": "Closed", "lastTransitionTime": timestamp(self.now)}
         self._count_eviction(reason, cause)
@@ -223,6 +224,7 @@ class WorkloadStatus:
             self.status["admissionChecks"] = found
 
     def _count_eviction(self, reason: str, cause: str) -> None:
+        reason, cause = reason[:_COUNTED_LIMIT], cause[:_COUNTED_LIMIT]
         stats: Json = {**(self.status.get("schedulingStats") or {})}
         counted: list[Json] = [dict(one) for one in stats.get("evictions") or ()]
         for one in counted:
@@ -244,7 +246,7 @@ class WorkloadStatus:
         for check in self.in_state(RETRY):
             since, after = moment(check.get("lastTransitionTime")), check.get("requeueAfterSeconds")
             if since is not None and isinstance(after, int):
-                at = since + timedelta(seconds=after)
+                at = later(since, after)
                 latest = at if latest is None or at > latest else latest
         if latest is None or latest <= self.now:
             return None

@@ -62,12 +62,15 @@ def requested(resource: str, billionths: int) -> int:
     return clamped(to_milli(billionths) if resource == "cpu" else to_units(billionths))
 
 
-@lru_cache(maxsize=4096)
 def spelled(resource: str, amount: int, in_bytes: frozenset[str] = NO_BYTES) -> str:
-    """Return an amount as Kueue's messages and admissions spell it; `in_bytes`: resources that are bytes as memory
-    is."""
-    if amount == UNLIMITED:
-        return "<unlimited>"
+    """Return an amount as Kueue's messages spell it; `in_bytes`: resources that are bytes as memory is."""
+    return "<unlimited>" if amount == UNLIMITED else quantity(resource, amount, in_bytes)
+
+
+@lru_cache(maxsize=4096)
+def quantity(resource: str, amount: int, in_bytes: frozenset[str] = NO_BYTES) -> str:
+    """Return an amount as Kueue writes it where an API server takes nothing but quantities; `in_bytes` as in
+    `spelled`."""
     if resource == "cpu":
         return spell(resource, amount)
     # Bytes that are no multiple of 1024 are spelled in powers of 1000.

@@ -270,6 +270,8 @@ class PendingQueue:
         """
         self.wakes = change
         self.no_fit.clear()
+        if not self.inadmissible:
+            return 0
         count = 0
         for name, local in self._local.items():
             if not admits(name.partition("/")[0]):

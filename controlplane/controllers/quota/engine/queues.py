@@ -83,7 +83,10 @@ class PendingQueues:
         self._delayed.discard(key)
         if workload is None:
             return
-        del self._of_local[workload.local_queue][key]
+        of_local = self._of_local[workload.local_queue]
+        del of_local[key]
+        if not of_local:
+            del self._of_local[workload.local_queue]
         pending = self.of(workload)
         if pending is not None:
             pending.drop(key)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from controlplane.controllers.quota.engine.amounts import UNLIMITED, add, quota, spelled, sub
+from controlplane.controllers.quota.engine.amounts import UNLIMITED, add, quantity, quota, spelled, sub
 
 # Reasons of a QuotaReserved condition that is False.
 NO_MATCHING_FLAVOR = "NoMatchingFlavor"
@@ -82,7 +82,8 @@ def unused_missing(resource: str, flavor: str, missing: int, in_bytes: frozenset
 
 def beyond_all(resource: str, flavor: str, used: int, amount: int, most: int, in_bytes: frozenset[str]) -> str:
     """Return the message of quota that there is not: `amount` after `used` by pod sets before, of `most`."""
-    before, asked, all_ = (spelled(resource, one, in_bytes) for one in (used, amount, most))
+    before, all_ = (spelled(resource, one, in_bytes) for one in (used, most))
+    asked = quantity(resource, amount, in_bytes)
     return (
         f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets requests ({before}) "
         f"+ current podset request ({asked}) > maximum capacity ({all_})"

@@ -5,7 +5,7 @@ pkg/cache/scheduler/clusterqueue.go, main after v0.19.2)."""
 
 from __future__ import annotations
 
-from controlplane.controllers.quota.engine.amounts import NO_BYTES, Usage, spelled
+from controlplane.controllers.quota.engine.amounts import NO_BYTES, Usage, quantity
 from controlplane.controllers.quota.engine.model import PodSetAssignment, QuotaAdmission
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.topology.parse import rendered
@@ -35,7 +35,7 @@ def _assignment(given: PodSetAssignment, in_bytes: frozenset[str]) -> Json:
     made: Json = {
         "name": given.name,
         "flavors": dict(given.flavors),
-        "resourceUsage": {resource: spelled(resource, amount, in_bytes) for resource, amount in given.usage.items()},
+        "resourceUsage": {resource: quantity(resource, amount, in_bytes) for resource, amount in given.usage.items()},
         "count": given.count,
     }
     if given.topology is not None:
@@ -67,8 +67,8 @@ def cluster_queue_usage(queue: QueueNode, usage: Usage, in_bytes: frozenset[str]
                 resources.append(
                     {
                         "name": resource,
-                        "total": spelled(resource, used, in_bytes),
-                        "borrowed": spelled(resource, over, in_bytes) if over > 0 else "0",
+                        "total": quantity(resource, used, in_bytes),
+                        "borrowed": quantity(resource, over, in_bytes) if over > 0 else "0",
                     }
                 )
             found.append({"name": flavor, "resources": resources})
@@ -81,7 +81,7 @@ def local_queue_usage(queue: QueueNode, usage: Usage, in_bytes: frozenset[str] =
         {
             "name": flavor,
             "resources": [
-                {"name": resource, "total": spelled(resource, usage.get((flavor, resource), 0), in_bytes)}
+                {"name": resource, "total": quantity(resource, usage.get((flavor, resource), 0), in_bytes)}
                 for resource in sorted(group.covered)
             ],
         }

@@ -1,12 +1,17 @@
 """Who fits is admitted: once all trouble has ended, no Workload waits for long for quota that is free.
 
 In: looks at the management cluster's objects, every few seconds. Out: a violation when a Workload that nothing stands
-in the way of fits into what its ClusterQueue has left of its own, of the usual flavor, at each look for some
-minutes."""
+in the way of fits into what its ClusterQueue has left of its own, of the usual flavor, at each look for some minutes.
+
+What the first of a StrictFIFO queue keeps from those after it is not free. It is tried in every cycle, and while it
+waits for its own quota, which others have borrowed and it may not always reclaim, what is left of that is used already
+when those are looked at (kubernetes-sigs/kueue pkg/scheduler/scheduler.go, ff69552e:
+reserveCapacityForUnreclaimablePreempt; Kueue's scheduler, given the objects of such a run, lets them wait with the same
+words, cycle after cycle)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.admission.live_quota import LiveQuota, ResourceTree, arrangement
@@ -46,19 +51,53 @@ class IdleQuotaRules:
 
 
 def _fitting(place: ClusterEnvironment, quota: LiveQuota) -> Iterator[Record]:
-    nodes = arrangement(place)
-    ledger = ResourceTree(nodes, quota.used().get(_CPU, {}), _CPU)
-    local = {record.name: record.obj["spec"] for record in place.store.records(LOCAL_QUEUES) if _open(record)}
+    nodes, used = arrangement(place), quota.used().get(_CPU, {})
+    ledger = ResourceTree(nodes, used, _CPU)
     queues = {record.name: record.obj["spec"] for record in place.store.records(CLUSTER_QUEUES) if _open(record)}
+    waiting = _waiting(place, queues)
+    keepers = [one for name in waiting if (one := _keeper(name, queues[name], waiting[name], ledger)) is not None]
+    for name, records in waiting.items():
+        for record in records if queues[name].get("queueingStrategy") == "BestEffortFIFO" else ():
+            node, asks = f"queue/{name}", _asks(record.obj)
+            kept = {queue: amount for order, queue, amount in keepers if order < _order(record.obj)}
+            left = ResourceTree(nodes, {one: used.get(one, 0) + kept.get(one, 0) for one in (*used, *kept)}, _CPU)
+            # What it would have to borrow may be kept for others that wait, by the rules of their queues.
+            if min(ledger.quota(node).nominal - ledger.usage(node), left.available(node)) >= asks:
+                yield record
+
+
+def _waiting(place: ClusterEnvironment, queues: Collection[str]) -> dict[str, list[Record]]:
+    """Return the Workloads that wait for nothing but quota, by ClusterQueue."""
+    local = {record.name: record.obj["spec"] for record in place.store.records(LOCAL_QUEUES) if _open(record)}
+    found: dict[str, list[Record]] = {}
     for record in place.store.records(WORKLOADS):
         name = str(local.get(record.obj["spec"].get("queueName"), {}).get("clusterQueue"))
-        spec = queues.get(name, {})
-        if spec.get("queueingStrategy") == "BestEffortFIFO" and not planted(record) and _waits(record):
-            node, asks = f"queue/{name}", _asks(record.obj)
-            # What it would have to borrow may be kept for others that wait, by the rules of their queues.
-            own = ledger.quota(node).nominal - ledger.usage(node)
-            if min(own, ledger.available(node)) >= asks:
-                yield record
+        if name in queues and not planted(record) and _waits(record):
+            found.setdefault(name, []).append(record)
+    return found
+
+
+def _keeper(
+    name: str, spec: Json, waiting: list[Record], ledger: ResourceTree
+) -> tuple[tuple[int, str], str, int] | None:
+    """Return who keeps quota of a ClusterQueue from those after it: its place in the order of a cycle, the queue's
+    node, and how much; None if nobody does."""
+    reclaims = (spec.get("preemption") or {}).get("reclaimWithinCohort") == "Any"
+    if spec.get("queueingStrategy") != "StrictFIFO" or reclaims:
+        return None
+    node, first = f"queue/{name}", min((record.obj for record in waiting), key=_order)
+    own, asks = ledger.quota(node).nominal - ledger.usage(node), _asks(first)
+    # One that fits is admitted, and one that has to borrow comes after all that do not.
+    return (_order(first), node, asks) if ledger.available(node) < asks <= own else None
+
+
+def _order(obj: Json) -> tuple[int, str]:
+    """Return what Workloads are sorted by: the higher priority first, then who waits for longer, since its eviction
+    where that was by a check or for its pods."""
+    evicted = condition(obj, "Evicted") or {}
+    put_back = evicted.get("status") == "True" and evicted.get("reason") in ("AdmissionCheck", "PodsReadyTimeout")
+    since = evicted["lastTransitionTime"] if put_back else obj["metadata"]["creationTimestamp"]
+    return -int(obj["spec"].get("priority") or 0), since
 
 
 def _open(record: Record) -> bool:
