@@ -85,7 +85,10 @@ class Loop:
             self._leave(identity, stream, now)
         if pod is None or pod.node_name:
             return
-        if identity in self.queue:
+        entry = self.queue.entry(identity)
+        if entry is not None:
+            if entry.pod.nominated_node != pod.nominated_node and not self._tells(identity):
+                self.nominations.put(pod, pod.nominated_node)  # by somebody else
             self.queue.add(pod, now.timestamp())
             self.gangs.gated(identity, now)
         elif stream is not None:
@@ -137,7 +140,7 @@ class Loop:
             self._forget(identity, now)
 
     def _holding(self, protocol: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
-        self._leave_queue(identity)
+        self._leave_queue(identity, node)
         if identity not in self._holds and not protocol.firm(stream):
             self._preparing.resume(protocol, stream, identity, node)
         self.gangs.held(identity, protocol, stream, now)
@@ -152,12 +155,12 @@ class Loop:
             for other in self.gangs.all_may():
                 self.sync(self._streams[other], now)
 
-    def _leave_queue(self, identity: str) -> None:
+    def _leave_queue(self, identity: str, node: str) -> None:
         """A pod has a node: it is not queued, unless its cycle is not over, and it is nominated for none."""
         entry = self.queue.entry(identity)
         if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
             self.queue.remove(identity)
-        self.nominations.remove(identity)
+        self.nominations.remove(identity, node)
 
     def _wait(self, protocol: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
@@ -168,7 +171,7 @@ class Loop:
             return
         entry = self.queue.entry(identity)
         if entry is None:
-            self.nominations.put(identity, pod.nominated_node)
+            self.nominations.put(pod, pod.nominated_node)
             self.queue.add(pod, seconds)
         elif entry.place is QueuePlace.IN_FLIGHT:
             self._queue_again(identity, protocol.dropped(stream).plugins, seconds)
@@ -205,8 +208,8 @@ class Loop:
         self.queue.remove(identity)
         self.gangs.gone(identity)
         self._overtaken.discard(identity)
-        self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
+        self.nominations.remove(identity, pod.node_name if pod is not None else "")
         if hold is None:
             return
         if pod is not None and pod.node_name:
@@ -217,9 +220,26 @@ class Loop:
 
     def _freed(self, hold: AssumedPod, seconds: float) -> None:
         """What a pod had taken is free: for others that is as if a pod had left, and its volumes had changed."""
-        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
+        gang = place_of(hold.pod)
+
+        def others(pod: Pod) -> bool:
+            return gang is None or place_of(pod) != gang
+
+        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, others)
         if hold.pod.claims:
-            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, but=place_of(hold.pod))
+            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, others)
+        if hold.pod.resource_claims:
+            self.queue.move(ClusterEvent("ResourceClaim", "Update"), seconds, others)
+
+    def _not_kept(self, pod: Pod, seconds: float) -> None:
+        """No room is kept for a pod any more: for those that could not have it that is as if it had left."""
+        gone = ClusterEvent("Pod", "AssignedDelete", pod, None)
+        self.queue.move(gone, seconds, lambda one: one.identity != pod.identity and one.priority <= pod.priority)
+
+    def _tells(self, identity: str) -> bool:
+        """Whether what a pod shows of its status may be of our own making, and overtaken."""
+        protocol, stream = self.protocol_of(identity)
+        return identity in self._pending or (protocol is not None and protocol.tells(stream))
 
     # ---------------------------------------------------------------- cycles
 
@@ -229,6 +249,8 @@ class Loop:
         self._preparing.look(now)
         while self._unkept:
             self.sync(self._unkept.pop(), now)
+        for nominated in self.nominations.freed():
+            self._not_kept(nominated, now.timestamp())
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False
@@ -251,6 +273,7 @@ class Loop:
     ) -> None:
         identity, node, state = pod.identity, found.node, found.state
         self.view.claim(identity, node)
+        self.nominations.remove(identity, node)  # it counts there from now on, and only once
         status, waits = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}

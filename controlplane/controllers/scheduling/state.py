@@ -143,10 +143,12 @@ def _observed(state: PodState, pod: events.PendingPodObserved) -> PodState:
     before = state.pod
     if before is not None and before.uid != pod.uid:
         state = _replace(_gone(state), told=None, dropped=None)
-    state = _replace(state, pod=pod)
+    told, effect = state.told, state.effects.get(STATUS)
+    if before is not None and before.nominated != pod.nominated and effect is None and told is not None:
+        told = _replace(told, nominated=pod.nominated)  # somebody else's word: it stands until the next failure
+    state = _replace(state, pod=pod, told=told)
     if pod.node:
         return _replace(_released(state), told=None)
-    effect = state.effects.get(STATUS)
     if effect is not None and shows(pod, effect.decision):
         return closed(state, STATUS)
     return state

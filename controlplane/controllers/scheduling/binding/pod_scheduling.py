@@ -30,6 +30,7 @@ from controlplane.controllers.scheduling.render import render_pod, render_victim
 from controlplane.controllers.scheduling.state import (
     POD_STREAM,
     PRE_BIND,
+    STATUS,
     VICTIM_STREAM,
     PodState,
     StreamState,
@@ -253,6 +254,11 @@ class OwnPods(PodStreamController[PodState]):
     def since(self, stream: str) -> int:
         """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
         return newest(self._positions.get(stream, {}), STANDING)
+
+    def tells(self, stream: str) -> bool:
+        """Whether a pod's status is being written, or was and does not show so yet."""
+        state = self.states.get(stream)
+        return state is not None and STATUS in state.effects
 
     def known(self) -> dict[str, tuple[str, str, str]]:
         """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""

@@ -189,9 +189,9 @@ class Queue:
 
     # ---------------------------------------------------------------- what may help
 
-    def move(self, event: ClusterEvent, now: float, but: tuple[str, str] | None = None) -> int:
-        """Something happened in the cluster: the pods that it may help are tried again, without those of one group.
-        Return how many.
+    def move(self, event: ClusterEvent, now: float, among: Callable[[Pod], bool] | None = None) -> int:
+        """Something happened in the cluster: the pods that it may help are tried again, `among` those alone for which
+        that holds. Return how many.
         """
         if self._flying:
             self._events.append(event)
@@ -204,8 +204,8 @@ class Queue:
         for plugins, entries in self._refused.items():
             if self._hints.concern(plugins, event):
                 helped += [entry for entry in entries.values() if self._hints.may_help(plugins, event, entry.pod)]
-        if but is not None:
-            helped = [entry for entry in helped if (entry.pod.namespace, entry.pod.group) != but]
+        if among is not None:
+            helped = [entry for entry in helped if among(entry.pod)]
         for entry in helped:
             self._retry(entry, now, _woken(event))
         return len(helped)
