@@ -35,3 +35,20 @@ def test_devices_that_are_given_back_wake_who_waits_for_one() -> None:
     bench.decide()
     assert bench.view.claims == {}
     assert waiting.place is not QueuePlace.UNSCHEDULABLE
+
+
+def test_a_pod_whose_claim_is_not_there_is_outside_and_comes_in_with_it() -> None:
+    """No cycle can help it, and no autoscaler is to add a node for it: it is not `Unschedulable`."""
+    bench = ready("n")
+    claims = [{"name": "c", "resourceClaimName": "late"}]
+    uid = bench.pod("p", resourceClaims=claims)
+    bench.settle(2)
+    entry = bench.loop.queue.entry(uid)
+    assert entry is not None
+    assert entry.place is QueuePlace.GATED
+    said = bench.condition("p")
+    assert (said["reason"], said["message"]) == ("SchedulingGated", 'could not find ResourceClaim "default/late"')
+    show(bench, RESOURCE_CLAIMS, "another", {"devices": {}}, "default")
+    assert entry.place is QueuePlace.GATED
+    show(bench, RESOURCE_CLAIMS, "late", {"devices": {}}, "default")
+    assert entry.place is QueuePlace.ACTIVE

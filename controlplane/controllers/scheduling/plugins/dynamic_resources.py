@@ -29,6 +29,7 @@ from controlplane.controllers.scheduling.framework.plugin import (
     PluginWrites,
     PostBindPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     Prefiltered,
     PreFilterPlugin,
     PreScorePlugin,
@@ -68,7 +69,14 @@ class _Asked:
 
 
 class DynamicResources(
-    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin, PostBindPlugin
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    PostBindPlugin,
 ):
     """Refuses nodes where a pod's claims cannot be had, and allocates them on the one that is chosen."""
 
@@ -87,6 +95,12 @@ class DynamicResources(
         return self._cluster.devices
 
     # ---------------------------------------------------------------- finding a node
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Return why a claim of the pod is of no use yet: no node could change that, and none has to be added for
+        it."""
+        found = claims_of(self._tables.claims, pod.namespace, pod.name, pod.uid, pod.resource_claims)
+        return unresolvable(found) if isinstance(found, str) else SUCCESS
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Find the pod's claims and what they need; skip a pod without any."""
