@@ -97,6 +97,7 @@ def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str, caus
                 preemptor=pod.key,
                 preemptor_uid=pod.uid,
                 scheduler=scheduler,
+                generation=victim.generation,
                 reason=SchedulingReason.LOWER_PRIORITY,
             ),
             caused_by=cause,
