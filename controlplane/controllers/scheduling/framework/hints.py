@@ -28,7 +28,6 @@ from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
 
-
 ASKED_ANYWAY = frozenset({"", "SchedulingGates", "Gang"})
 """Who is asked again about a pod that it keeps outside when the pod changes, or when the gangs' coordinator says so: no
 event has to let the pod in."""
