@@ -28,7 +28,7 @@ from controlplane.kube.kinds import (
 )
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal, observed_by
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
@@ -250,11 +250,9 @@ class Bench:
         """What a watch does: into the view, and into the log."""
         self.loop.changed(kind, obj, self.now, gone=gone)
         version = str(self.revision) if gone else obj["metadata"]["resourceVersion"]
+        change = ObjectChange("@management", "life", kind, obj, version, gone)
         for room in self.controllers.values():
-            event: NewEvent | None = room.observe(
-                ObjectChange("@management", "life", kind, obj, version, gone), self.now
-            )
-            if event is not None:
+            for event in observed_by(room, change, self.now):
                 self._observed(event)
         self.take()
 

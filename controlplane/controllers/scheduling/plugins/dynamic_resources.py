@@ -50,6 +50,9 @@ from controlplane.kube.selectors import NodeTerm
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NOT_HERE = "resourceclaim not available on the node"
 NOT_ALL = "cannot allocate all claims"
+# Seconds until what was written has to show. A patch that changed nothing, since an earlier one of the same words was
+# carried out late, shows nowhere: the pod is tried again then, and finds its claim as it is.
+_PATIENCE = 60.0
 _MOST_ALTERNATIVES = 8  # of one request (FirstAvailableDeviceRequestMaxSize)
 
 
@@ -200,7 +203,7 @@ class DynamicResources(
                 return PluginWrites(failed(f"claim {claim.key} was deallocated in the meantime"))
             if pod.uid not in claim.reserved:
                 requests += _writes(claim, pod, reserved.get(claim.uid) if claim.allocation is None else None)
-        return PluginWrites(requests=tuple(requests))
+        return PluginWrites(requests=tuple(requests), timeout=_PATIENCE if requests else None)
 
     def post_bind(self, state: CycleState, pod: Pod, node: str) -> None:
         """Forget the reservation: it shows."""
