@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controlplane.controllers.scheduling import events
 from controlplane.controllers.scheduling.queue.queue import QueuePlace
 from controlplane.kube.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, Kind
@@ -13,14 +15,20 @@ def show(bench: Bench, kind: Kind, name: str, spec: Json, namespace: str = "") -
     bench.loop.changed(kind, {"metadata": metadata, "spec": spec}, bench.now, gone=False)
 
 
-def test_devices_that_are_given_back_wake_who_waits_for_one() -> None:
+def with_one_device(*claims: str) -> Bench:
+    """A node with one device, and claims that ask for one each."""
     bench = ready("n")
     show(bench, DEVICE_CLASSES, "gpu", {})
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     show(bench, RESOURCE_SLICES, "of-n", {"driver": "d", "nodeName": "n", "pool": pool, "devices": [{"name": "one"}]})
-    for name in ("a", "b"):
+    for name in claims:
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
         show(bench, RESOURCE_CLAIMS, name, {"devices": {"requests": [request]}}, "default")
+    return bench
+
+
+def test_devices_that_are_given_back_wake_who_waits_for_one() -> None:
+    bench = with_one_device("a", "b")
     uids = [bench.pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]) for name in ("a", "b")]
     while bench.turn():
         pass
@@ -52,3 +60,38 @@ def test_a_pod_whose_claim_is_not_there_is_outside_and_comes_in_with_it() -> Non
     assert entry.place is QueuePlace.GATED
     show(bench, RESOURCE_CLAIMS, "late", {"devices": {}}, "default")
     assert entry.place is QueuePlace.ACTIVE
+
+
+def test_what_went_while_the_cluster_was_out_of_view_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until everything is listed again, nobody is told what the log says of the pods that are missing."""
+    bench = with_one_device("a")
+    uid = bench.pod("a", resourceClaims=[{"name": "c", "resourceClaimName": "a"}])
+    bench.turn()
+    bench.commit(bench.outbox[0])
+    assert bench.view.cluster.devices.reserved.keys() == {uid}
+    with monkeypatch.context() as away:
+        away.setattr(bench.loop, "sync", lambda stream, now: None)
+        bench.delete("pods", "a")
+    bench.loop.begin(bench.now)
+    assert bench.view.cluster.devices.reserved == {}
+    assert bench.loop._holds == bench.loop._identities == bench.loop._streams == {}
+    assert len(bench.loop.queue) == 0
+
+
+def test_an_eviction_of_a_pod_that_went_first_ends() -> None:
+    """It went between the cycle that chose it and the log that took the choice: no watch tells of it any more."""
+    for answer in (404, 409):  # 409: another pod has its name, and the UID is not that one's
+        bench = ready("n", cpu="1")
+        bench.pod("low")
+        bench.settle(2)
+        bench.pod("high", priority=10)
+        bench.turn()
+        bench.delete("pods", "low")
+        while bench.outbox:
+            bench.commit(bench.outbox[0])
+        bench.decide()
+        (write,) = [write for write in bench.writes() if write.action == "VictimMarkDecided"]
+        bench.carry_out(write, answer)
+        bench.settle(2)
+        assert bench.evictions.states == {}
+        assert bench.on("high") == "n"

@@ -18,14 +18,13 @@ from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
 from controlplane.controllers.scheduling.failure import FailureHandler
-from controlplane.controllers.scheduling.framework.hints import ClusterEvent
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
-from controlplane.controllers.scheduling.gangs.state import place_of
 from controlplane.controllers.scheduling.outcome import score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
+from controlplane.controllers.scheduling.queue.room import given_back, not_kept
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
@@ -104,11 +103,13 @@ class Loop:
     # ---------------------------------------------------------------- what the log says
 
     def begin(self, now: datetime) -> None:
-        """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        """Take up what the log says, after everything was listed: what was held is held, who waits is queued; what went
+        while not everything was in view, of which nobody was told, is not.
+        """
         self.gangs.begin(now)
-        for protocol in self._protocols.values():
-            for stream in protocol.streams():
-                self.sync(stream, now)
+        of_the_log = (stream for protocol in self._protocols.values() for stream in protocol.streams())
+        for stream in dict.fromkeys([*self._identities, *of_the_log]):
+            self.sync(stream, now)
 
     def sync(self, stream: str, now: datetime) -> None:
         """Bring snapshot and queue up to what the log says of a pod now."""
@@ -181,7 +182,7 @@ class Loop:
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
-            self._freed(hold, seconds)
+            given_back(self.queue, hold.pod, seconds)
             if (answer := protocol.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
         self.gangs.gated(identity, now)
@@ -216,25 +217,7 @@ class Loop:
             hold.framework.post_bind(hold.state, hold.pod, hold.node)
         else:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-            self._freed(hold, now.timestamp())
-
-    def _freed(self, hold: AssumedPod, seconds: float) -> None:
-        """What a pod had taken is free: for others that is as if a pod had left, and its volumes had changed."""
-        gang = place_of(hold.pod)
-
-        def others(pod: Pod) -> bool:
-            return gang is None or place_of(pod) != gang
-
-        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, others)
-        if hold.pod.claims:
-            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, others)
-        if hold.pod.resource_claims:
-            self.queue.move(ClusterEvent("ResourceClaim", "Update"), seconds, others)
-
-    def _not_kept(self, pod: Pod, seconds: float) -> None:
-        """No room is kept for a pod any more: for those that could not have it that is as if it had left."""
-        gone = ClusterEvent("Pod", "AssignedDelete", pod, None)
-        self.queue.move(gone, seconds, lambda one: one.identity != pod.identity and one.priority <= pod.priority)
+            given_back(self.queue, hold.pod, now.timestamp())
 
     def _tells(self, identity: str) -> bool:
         """Whether what a pod shows of its status may be of our own making, and overtaken."""
@@ -250,7 +233,7 @@ class Loop:
         while self._unkept:
             self.sync(self._unkept.pop(), now)
         for nominated in self.nominations.freed():
-            self._not_kept(nominated, now.timestamp())
+            not_kept(self.queue, nominated, now.timestamp())
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False

@@ -18,6 +18,9 @@ BINDING, STATUS = f"{events.HERE}/{events.BindingDecided.WHAT}", f"{events.HERE}
 PRE_BIND = f"{events.HERE}/{events.PreBindDecided.WHAT}"
 MARK, REMOVAL = f"{events.HERE}/{events.VictimMarkDecided.WHAT}", f"{events.HERE}/{events.VictimRemovalDecided.WHAT}"
 _replace = msgspec.structs.replace
+# What an API server answers to a write that names a pod's UID if that pod is not there, or another one has its name. It
+# ends an eviction, and nothing else: whoever needs the room chooses again among the pods that there are.
+_NOT_THERE = frozenset({404, 409})
 
 
 class StreamState(OpenWrites[events.SchedulingWrite, WriteFailure], StreamFold):
@@ -207,6 +210,8 @@ def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
             return _replace(state, chosen=None, effects={}, trouble={})
         case events.VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
             return _victim_seen(state, event)
+        case events.SchedulingWriteFailed() if event.code in _NOT_THERE:
+            return _replace(state, chosen=None, effects={}, trouble={})
         case events.SchedulingWriteFailed():
             return refused(state, event)
         case events.SchedulingWriteUnneeded():
