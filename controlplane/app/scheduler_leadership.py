@@ -73,7 +73,7 @@ class SchedulerTerm(LeadershipTerm):
             "candidate": CandidateBinding(hosted.targets, hosted.placements),
         }
         self.loop = Loop(
-            setup.profiles,
+            setup.frameworks,
             setup.queue(view.cluster),
             view,
             protocols,

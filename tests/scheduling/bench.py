@@ -64,7 +64,7 @@ class Bench:
         }
         self.view = ClusterView()
         self.loop = Loop(
-            setup.profiles,
+            setup.frameworks,
             setup.queue(self.view.cluster),
             self.view,
             {"pod": Plain(self.placements)},

@@ -275,7 +275,7 @@ class AnnotatesItself(PreBindPlugin):
 
 def test_a_pod_that_is_written_to_before_its_binding_is_still_seen() -> None:
     bench = stage()
-    bench.loop.profiles.frameworks[PROFILE].points["preBind"] = [AnnotatesItself()]
+    bench.loop.frameworks[PROFILE].points["preBind"] = [AnnotatesItself()]
     bench.pod("p")
     bench.turn()
     bench.commit_all()

@@ -42,3 +42,14 @@ def test_without_any_node_nothing_is_said_of_nodes() -> None:
     bench.node("n")
     bench.settle(2)
     assert bench.on("p") == "n"
+
+
+def test_all_nodes_are_looked_at_unless_a_percentage_is_asked_for() -> None:
+    bench = ready(*(f"n{number}" for number in range(120)))
+    wanted = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n119"]}]}
+    preferred = [{"weight": 100, "preference": wanted}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    for number in range(2):
+        bench.pod(f"p{number}", "10m", affinity=affinity)
+    bench.settle(2)
+    assert [bench.on(f"p{number}") for number in range(2)] == ["n119", "n119"]

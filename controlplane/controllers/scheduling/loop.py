@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.scheduling.anticipation import Ahead
 from controlplane.controllers.scheduling.attempt import Trying
-from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal, SchedulerProfiles
+from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal
 from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
@@ -33,13 +33,14 @@ from controlplane.log.event import Append
 
 
 class Loop:
-    """See the module. `protocols` has one for each sort of pods, by the first part of a stream's name; `pick` chooses
-    among equally good nodes, `leaving` says whether a pod (UID) is being evicted already.
+    """See the module. `frameworks` are those of the profiles, by scheduler name. `protocols` has one for each sort of
+    pods, by the first part of a stream's name; `pick` chooses among equally good nodes, `leaving` says whether a pod
+    (UID) is being evicted already.
     """
 
     def __init__(
         self,
-        profiles: SchedulerProfiles,
+        frameworks: Mapping[str, Framework],
         queue: Queue,
         view: ClusterView,
         protocols: Mapping[str, BindingProtocol],
@@ -47,11 +48,11 @@ class Loop:
         pick: Callable[[], int] = lambda: 0,
         leaving: Callable[[str], bool] = lambda uid: False,
     ) -> None:
-        self.profiles, self.queue, self.view, self._protocols = profiles, queue, view, protocols
+        self.frameworks, self.queue, self.view, self._protocols = frameworks, queue, view, protocols
         self.outbox: deque[Proposal] = deque()
         self.ahead = Ahead(self.outbox)
         self.nominations = Nominations(view.pods)
-        self._try = Trying(profiles, view, self.nominations, pick)
+        self._try = Trying(view, self.nominations, pick)
         self.faults = self._try.faults
         self.gangs = GangCoordinator(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
@@ -62,7 +63,7 @@ class Loop:
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
         self._failures = FailureHandler(queue, self.nominations, view, leaving, self.drop)
-        self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
+        self._preparing = Preparing(self, self._try, view, frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -168,7 +169,7 @@ class Loop:
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
         self.gangs.freed(identity, now)
-        if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
+        if pod is None or pod.node_name or pod.scheduler_name not in self.frameworks:
             return
         entry = self.queue.entry(identity)
         if entry is None:
@@ -242,7 +243,7 @@ class Loop:
         if pod is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
-        framework = self.profiles.frameworks[pod.scheduler_name]
+        framework = self.frameworks[pod.scheduler_name]
         pod = self._try.nominated(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
