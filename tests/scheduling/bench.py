@@ -17,11 +17,14 @@ from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditi
 from controlplane.controllers.scheduling.loop import Loop
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
 from controlplane.kube.kinds import (
+    DEVICE_CLASSES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     Json,
     Request,
@@ -33,7 +36,8 @@ from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusa
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
 VOLUMES, CLAIMS = PERSISTENT_VOLUMES.name, PERSISTENT_VOLUME_CLAIMS.name
-KINDS = {kind.name.partition(".")[0]: kind for kind in (PODS, NODES, POD_GROUPS, STORAGE_CLASSES)} | {
+DEVICES = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
+KINDS = {kind.name.partition(".")[0]: kind for kind in (PODS, NODES, POD_GROUPS, STORAGE_CLASSES, *DEVICES)} | {
     VOLUMES: PERSISTENT_VOLUMES,
     CLAIMS: PERSISTENT_VOLUME_CLAIMS,
 }

@@ -5,31 +5,38 @@ from __future__ import annotations
 import pytest
 
 from controlplane.controllers.scheduling import events
+from controlplane.controllers.scheduling.framework.plugin import CycleState, PermitAnswer, PermitPlugin
+from controlplane.controllers.scheduling.framework.status import Code, Status
 from controlplane.controllers.scheduling.queue.queue import QueuePlace
-from controlplane.kube.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Json, Kind
-from tests.scheduling.bench import Bench, ready
+from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.kube.kinds import Json
+from tests.scheduling.bench import PROFILE, Bench, ready
 
 
-def show(bench: Bench, kind: Kind, name: str, spec: Json, namespace: str = "") -> None:
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
-    bench.loop.changed(kind, {"metadata": metadata, "spec": spec}, bench.now, gone=False)
+def show(bench: Bench, kind: str, name: str, spec: Json, namespace: str = "") -> None:
+    bench._store(kind, {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}, "spec": spec})
 
 
-def with_one_device(*claims: str) -> Bench:
-    """A node with one device, and claims that ask for one each."""
+def with_devices(*claims: str, devices: int = 1) -> Bench:
+    """A node with some devices, and claims that ask for one each."""
     bench = ready("n")
-    show(bench, DEVICE_CLASSES, "gpu", {})
+    show(bench, "deviceclasses", "gpu", {})
+    there = [{"name": f"d{number}"} for number in range(devices)]
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
-    show(bench, RESOURCE_SLICES, "of-n", {"driver": "d", "nodeName": "n", "pool": pool, "devices": [{"name": "one"}]})
+    show(bench, "resourceslices", "of-n", {"driver": "d", "nodeName": "n", "pool": pool, "devices": there})
     for name in claims:
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-        show(bench, RESOURCE_CLAIMS, name, {"devices": {"requests": [request]}}, "default")
+        show(bench, "resourceclaims", name, {"devices": {"requests": [request]}}, "default")
     return bench
 
 
+def asking(name: str) -> Json:
+    return {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+
+
 def test_devices_that_are_given_back_wake_who_waits_for_one() -> None:
-    bench = with_one_device("a", "b")
-    uids = [bench.pod(name, resourceClaims=[{"name": "c", "resourceClaimName": name}]) for name in ("a", "b")]
+    bench = with_devices("a", "b")
+    uids = [bench.pod(name, **asking(name)) for name in ("a", "b")]
     while bench.turn():
         pass
     while bench.outbox:
@@ -48,24 +55,23 @@ def test_devices_that_are_given_back_wake_who_waits_for_one() -> None:
 def test_a_pod_whose_claim_is_not_there_is_outside_and_comes_in_with_it() -> None:
     """No cycle can help it, and no autoscaler is to add a node for it: it is not `Unschedulable`."""
     bench = ready("n")
-    claims = [{"name": "c", "resourceClaimName": "late"}]
-    uid = bench.pod("p", resourceClaims=claims)
+    uid = bench.pod("p", **asking("late"))
     bench.settle(2)
     entry = bench.loop.queue.entry(uid)
     assert entry is not None
     assert entry.place is QueuePlace.GATED
     said = bench.condition("p")
     assert (said["reason"], said["message"]) == ("SchedulingGated", 'could not find ResourceClaim "default/late"')
-    show(bench, RESOURCE_CLAIMS, "another", {"devices": {}}, "default")
+    show(bench, "resourceclaims", "another", {"devices": {}}, "default")
     assert entry.place is QueuePlace.GATED
-    show(bench, RESOURCE_CLAIMS, "late", {"devices": {}}, "default")
+    show(bench, "resourceclaims", "late", {"devices": {}}, "default")
     assert entry.place is QueuePlace.ACTIVE
 
 
 def test_what_went_while_the_cluster_was_out_of_view_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until everything is listed again, nobody is told what the log says of the pods that are missing."""
-    bench = with_one_device("a")
-    uid = bench.pod("a", resourceClaims=[{"name": "c", "resourceClaimName": "a"}])
+    bench = with_devices("a")
+    uid = bench.pod("a", **asking("a"))
     bench.turn()
     bench.commit(bench.outbox[0])
     assert bench.view.cluster.devices.reserved.keys() == {uid}
@@ -95,3 +101,32 @@ def test_an_eviction_of_a_pod_that_went_first_ends() -> None:
         bench.settle(2)
         assert bench.evictions.states == {}
         assert bench.on("high") == "n"
+
+
+def test_a_new_process_takes_up_first_what_was_decided() -> None:
+    """Else it would find for a pod that waits the device that is being written into another one's claim."""
+    bench = with_devices("a", "b", devices=2)
+    bench.loop.frameworks[PROFILE].points["permit"] = [WaitsForOne()]
+    waiting = bench.pod("a", **asking("a"))
+    decided = bench.pod("b", priority=10, **asking("b"))
+    while bench.turn():
+        pass
+    while bench.outbox:
+        bench.commit(bench.outbox[0])
+    before = devices_of(bench)
+    assert before == {decided: "d0", waiting: "d1"}
+    bench.start()
+    assert devices_of(bench) == before
+
+
+def devices_of(bench: Bench) -> dict[str, str]:
+    """Which device is reserved for each pod."""
+    reserved = bench.view.cluster.devices.reserved
+    return {pod: one["devices"]["results"][0]["device"] for pod, given in reserved.items() for one in given.values()}
+
+
+class WaitsForOne(PermitPlugin):
+    name = "WaitsForOne"
+
+    def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
+        return PermitAnswer(Status(Code.WAIT), 60.0) if pod.name == "a" else PermitAnswer()

@@ -105,11 +105,13 @@ class Loop:
 
     def begin(self, now: datetime) -> None:
         """Take up what the log says, after everything was listed: what was held is held, who waits is queued; what went
-        while not everything was in view, of which nobody was told, is not.
+        while not everything was in view, of which nobody was told, is not. What is being written for a pod comes first:
+        the plugins find for the others what that leaves.
         """
         self.gangs.begin(now)
-        of_the_log = (stream for protocol in self._protocols.values() for stream in protocol.streams())
-        for stream in dict.fromkeys([*self._identities, *of_the_log]):
+        known = [(of, stream) for of in self._protocols.values() for stream in of.streams()]
+        known.sort(key=lambda one: not one[0].begun(one[1]))
+        for stream in dict.fromkeys([*self._identities, *(stream for _, stream in known)]):
             self.sync(stream, now)
 
     def sync(self, stream: str, now: datetime) -> None:
