@@ -130,3 +130,23 @@ class WaitsForOne(PermitPlugin):
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
         return PermitAnswer(Status(Code.WAIT), 60.0) if pod.name == "a" else PermitAnswer()
+
+
+def test_devices_stay_reserved_while_nobody_knows_whether_they_were_given() -> None:
+    """A server error may come after the write was made."""
+    bench = with_devices("a", "b")
+    bench.pod("a", **asking("a"))
+    bench.turn()
+    bench.commit(bench.outbox[0])
+    before = devices_of(bench)
+    (write,) = bench.writes()
+    bench.carry_out(write, 500)
+    bench.decide()
+    assert devices_of(bench) == before
+    bench.pass_time(2)
+    (again,) = bench.writes()
+    assert again.action == "PreBindDecided"
+    assert bench.recorded(events.PreBindDecided)[-1].reason == "BindAgain"
+    bench.carry_out(again, 422)
+    bench.decide()
+    assert devices_of(bench) == {}

@@ -102,7 +102,14 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
     assert held is not None
     assert first is not None
     failure = state.trouble.get(PRE_BIND)
-    if failure is not None:
+    if failure is not None and _is_unsure(failure) and first.until is not None and failure.until < first.until:
+        # It may have been made, and then the volume or device has its claim: nobody else may have it meanwhile.
+        if now < failure.until:
+            plan.wake_at(failure.until)
+            return
+        left = first.calls[state.pre_bound :]
+        plan.say(msgspec.structs.replace(first, calls=left, reason=SchedulingReason.BIND_AGAIN))
+    elif failure is not None:
         _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, failure)
     elif first.until is not None and now >= first.until:
         message = f'pod "{state.name}" was not bound: what its binding waits for was not there in time'
@@ -134,13 +141,18 @@ def _settle_binding(plan: SchedulingPlan, state: PodState, failure: WriteFailure
             _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
         else:
             plan.wake_at(until)
-    elif (failure.code >= 500 or failure.code == 429) and failure.failures < _MOST_TRIES:
+    elif _is_unsure(failure) and failure.failures < _MOST_TRIES:
         if now >= failure.until:
             plan.say(msgspec.structs.replace(binding, reason=SchedulingReason.BIND_AGAIN))
         else:
             plan.wake_at(failure.until)
     else:
         _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
+
+
+def _is_unsure(failure: WriteFailure) -> bool:
+    """Whether an answer leaves open what has become of a write, or will."""
+    return failure.code >= 500 or failure.code == 429
 
 
 def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, failure: WriteFailure) -> None:
