@@ -1,7 +1,7 @@
 """Keeps which nodes pods are nominated for, by preemption or by somebody else, until they have a place.
 
-In: nominations, and the pods as the watch shows them. Out: the nominated pods of each node, for a cycle; and those whose
-room is others' again. Pure."""
+In: nominations, and the pods as the watch shows them. Out: the nominated pods of each node, for a cycle; and those
+whose room is others' again. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Says to those who wait that room is theirs again which no object of the cluster shows as free: what a pod in flight had
-taken, and what was kept for a nominated one.
+"""Says to those who wait that room is theirs again which no object of the cluster shows as free: what a pod in flight
+had taken, and what was kept for a nominated one.
 
 In: the queue, such a pod, the time in seconds. Out: pods moved in the queue. For others it is as if a pod had left."""
 
