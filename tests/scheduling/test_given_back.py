@@ -150,3 +150,24 @@ def test_devices_stay_reserved_while_nobody_knows_whether_they_were_given() -> N
     bench.carry_out(again, 422)
     bench.decide()
     assert devices_of(bench) == {}
+
+
+def test_an_object_of_a_kind_that_cannot_be_read_is_not_said_to_be_missing() -> None:
+    bench = ready("n")
+    bench.view.cluster.off = {
+        "persistentvolumeclaims": "403 no",
+        "resourceclaims.resource.k8s.io": "403 no",
+        "namespaces": "403 no",
+    }
+    selector = {"matchLabels": {"app": "a"}}
+    term = {"topologyKey": "kubernetes.io/hostname", "namespaceSelector": selector, "labelSelector": selector}
+    bench.pod("volume", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    bench.pod("device", **asking("c"))
+    bench.pod("apart", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    bench.pod("plain")
+    bench.settle(3)
+    needs = {"volume": "persistentvolumeclaims", "device": "resourceclaims.resource.k8s.io", "apart": "namespaces"}
+    for name, kind in needs.items():
+        assert bench.on(name) == ""
+        assert f"the pod needs {kind}, which cannot be read: 403 no" in bench.condition(name)["message"]
+    assert bench.on("plain") == "n"

@@ -42,6 +42,7 @@ from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Snapshot
+from controlplane.controllers.scheduling.unsupported import unread
 from controlplane.kube.devices.objects import DeviceID, ResourceClaim, binding_conditions, read_terms
 from controlplane.kube.kinds import RESOURCE_CLAIMS, STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.pod_fields import PodMisfit
@@ -102,6 +103,9 @@ class DynamicResources(
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return why a claim of the pod is of no use yet: no node could change that, and none has to be added for
         it."""
+        refusal = unread(pod, self._cluster.off) if pod.resource_claims else SUCCESS
+        if not refusal.ok:
+            return refusal
         found = claims_of(self._tables.claims, pod.namespace, pod.name, pod.uid, pod.resource_claims)
         return unresolvable(found) if isinstance(found, str) else SUCCESS
 
