@@ -74,7 +74,7 @@ class Loop:
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
         self.gangs.look(now)
-        self._preparing.changed(kind)
+        self._preparing.changed(kind, obj)
         if kind == PODS:
             self._pod_changed(str(meta(obj).get("uid", "")), now, gone=gone)
 
