@@ -162,6 +162,16 @@ class Bench:
         self.now += timedelta(seconds=seconds)
         self.decide()
 
+    def once(self) -> None:
+        """Run the cycles that there are, and do what follows, without time."""
+        while self.turn():
+            pass
+        while self.outbox:
+            self.commit(self.outbox[0])
+        self.decide()
+        for write in self.writes():
+            self.carry_out(write)
+
     def settle(self, rounds: int = 60) -> None:
         """Let everything happen, with every answer good."""
         self.how = "apart"

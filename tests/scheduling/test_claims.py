@@ -326,12 +326,7 @@ def test_a_change_of_one_claim_asks_about_its_pod_alone(monkeypatch: pytest.Monk
         metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
         bench._store(CLAIMS, {"metadata": metadata, "spec": {"storageClassName": "made"}})
         bench.pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
-    while bench.turn():
-        pass
-    while bench.outbox:
-        bench.commit(bench.outbox[0])
-    for write in bench.writes():
-        bench.carry_out(write)
+    bench.once()
     bench.turn()
     asked: list[str] = []
     prepared = bench.loop._try.prepared

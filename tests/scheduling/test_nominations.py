@@ -19,12 +19,7 @@ def nominated(room: str = "3", high: str = "3", low: str = "3") -> Bench:
     bench.settle(2)
     bench.pod("high", high, priority=10)
     for _ in range(4):
-        bench.turn()
-        while bench.outbox:
-            bench.commit(bench.outbox[0])
-        bench.decide()
-        for write in bench.writes():
-            bench.carry_out(write)
+        bench.once()
     assert bench.objects["pods", "low"]["metadata"]["deletionTimestamp"]
     assert bench.objects["pods", "high"]["status"]["nominatedNodeName"] == "n"
     return bench

@@ -21,12 +21,7 @@ def test_a_condition_says_which_generation_it_is_about() -> None:
     bench.settle(2)
     assert bench.condition("high")["observedGeneration"] == 3
     bench.pod("next", priority=10)
-    bench.turn()
-    while bench.outbox:
-        bench.commit(bench.outbox[0])
-    bench.decide()
-    for write in bench.writes():
-        bench.carry_out(write)
+    bench.once()
     (marked,) = [
         one for one in bench.objects["pods", "low"]["status"]["conditions"] if one["type"] == "DisruptionTarget"
     ]

@@ -28,17 +28,14 @@ from controlplane.controllers.scheduling.events import (
 from controlplane.controllers.scheduling.observe import news, pending_pod
 from controlplane.controllers.scheduling.render import render_pod, render_victim, tell_pod, tell_victim
 from controlplane.controllers.scheduling.state import (
-    POD_STREAM,
     PRE_BIND,
     STATUS,
-    VICTIM_STREAM,
     PodState,
     StreamState,
     VictimState,
     pod_fold,
     pod_stream,
     victim_fold,
-    victim_stream,
 )
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -359,6 +356,3 @@ def _holds(wanted: Any, found: Any, *, merging: bool = False) -> bool:
             any(_holds(one, other, merging=True) for other in found) for one in wanted
         )
     return bool(wanted == found)
-
-
-__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "OwnPods", "victim_stream"]

@@ -27,7 +27,7 @@ from controlplane.kube.pod_fields import (
     text,
 )
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
-from controlplane.kube.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
+from controlplane.kube.selectors import NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations
 
 ZONE = "topology.kubernetes.io/zone"
@@ -315,6 +315,3 @@ def _preempted(conditions: list[Json]) -> bool:
         if condition.get("type") == "DisruptionTarget":
             return condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
     return False
-
-
-__all__ = ["InvalidSelector", "Node", "NodeRules", "Pod", "node_affinity", "read_node", "read_pod"]
