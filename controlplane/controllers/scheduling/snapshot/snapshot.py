@@ -86,6 +86,7 @@ class Snapshot:
             self._forget_images(self.nodes[row])
             self.nodes[row] = node
         self._derived.clear()
+        self._forget_labels()
         self._infos.pop(row, None)
         self._allocatable[row] = 0
         for name, amount in node.allocatable.items():
@@ -144,6 +145,7 @@ class Snapshot:
         self.groups.remove(pod, ident, row)
         self._count(pod, ident, row, -1)
         self._give_back(ident)
+        self._forget_labels()
 
     # ---------------------------------------------------------------- what is read: one entry a node
 
@@ -176,10 +178,6 @@ class Snapshot:
         """Return the values of a label."""
         column = self._labels.get(key)
         if column is None:
-            if len(self._labels) >= _KEPT:
-                del self._labels[
-                    next(iter(self._labels))
-                ]  # pods may ask for any label; one that is missed is read again
             column = self._labels[key] = LabelColumn(key, self.nodes, self._capacity)
         return column
 
@@ -331,6 +329,13 @@ class Snapshot:
                 self._rows = grown(self._rows, 2 * len(self._rows), -1)
             self._rows[ident], self._names[ident] = -1, name
         return ident
+
+    def _forget_labels(self) -> None:
+        """Keep the newest labels that were asked for: pods may ask for any. Not within a cycle, which goes by numbers
+        that a column made anew may not have.
+        """
+        while len(self._labels) > _KEPT:
+            del self._labels[next(iter(self._labels))]
 
     def _give_back(self, ident: int) -> None:
         """Have the number of a node that is not there, and that no pod waits for, be another's."""
