@@ -17,10 +17,10 @@ DYNAMIC_RESOURCES = "DynamicResources"
 CLAIMED = "pod asks for spec.resourceClaims, and its profile has no plugin DynamicResources to allocate them"
 
 
-def unsupported(pod: Pod, plugins: Container[str]) -> Status:
-    """Return why a pod cannot be placed by a profile, Success if it can."""
+def unsupported(pod: Pod, plugins: Container[str], off: Mapping[str, str]) -> Status:
+    """Return why a pod cannot be placed by a profile, Success if it can; `off`: as in `unread`."""
     refused = pod.resource_claims and DYNAMIC_RESOURCES not in plugins
-    return unresolvable(CLAIMED).by(DYNAMIC_RESOURCES) if refused else SUCCESS
+    return unresolvable(CLAIMED).by(DYNAMIC_RESOURCES) if refused else unread(pod, off)
 
 
 def unread(pod: Pod, off: Mapping[str, str]) -> Status:

@@ -45,7 +45,7 @@ from controlplane.controllers.scheduling.framework.status import (
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
-from controlplane.controllers.scheduling.unsupported import unread, unsupported
+from controlplane.controllers.scheduling.unsupported import unsupported
 
 P = TypeVar("P", bound=Plugin)
 LONGEST_WAIT = 15 * 60.0
@@ -99,8 +99,7 @@ class Framework:
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Run PreFilter: the first refusal that cannot be resolved or error ends it; node sets are intersected."""
-        refusal = unsupported(pod, {plugin.name for plugin in self.points.get("reserve", ())})
-        refusal = unread(pod, snapshot.cluster.off) if refusal.ok else refusal
+        refusal = unsupported(pod, {plugin.name for plugin in self.points.get("reserve", ())}, snapshot.cluster.off)
         if not refusal.ok:
             return Prefiltered(refusal)
         allowed: frozenset[str] | None = None

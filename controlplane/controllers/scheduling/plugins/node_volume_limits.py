@@ -17,6 +17,7 @@ from controlplane.controllers.scheduling.framework.status import (
     unresolvable,
     unschedulable,
 )
+from controlplane.controllers.scheduling.snapshot.attachments import CSINode
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -55,17 +56,20 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         if not status.ok or not wanted or csi_node is None or not csi_node.limits:
             return status
         mounted: set[CountedVolume] = set()
-        for other in info.pods.values():
-            status = _count(cluster, other, True, mounted, incoming=False) if other.mounts else SUCCESS
-            if not status.ok:
-                return status
-        more = wanted - mounted
-        limits = {one.driver: csi_node.limits[one.driver] for one in more if one.driver in csi_node.limits}
-        if not limits:
-            return SUCCESS
+        counted = (
+            _count(cluster, other, True, mounted, incoming=False) for other in info.pods.values() if other.mounts
+        )
+        if (wrong := next((status for status in counted if not status.ok), None)) is not None:
+            return wrong
         there = mounted | _attached(cluster, info.node.name)
-        held = [one.driver for one in (*there, *more)]
-        return TOO_MANY if any(held.count(driver) > limit for driver, limit in limits.items()) else SUCCESS
+        return TOO_MANY if _too_many(csi_node, there, wanted - mounted) else SUCCESS
+
+
+def _too_many(csi_node: CSINode, there: set[CountedVolume], more: set[CountedVolume]) -> bool:
+    """Return whether a node that holds some volumes cannot attach some more of their drivers."""
+    limits = {one.driver: csi_node.limits[one.driver] for one in more if one.driver in csi_node.limits}
+    held = [one.driver for one in (*there, *more)]
+    return any(held.count(driver) > limit for driver, limit in limits.items())
 
 
 def attaches(pod: Pod) -> bool:
