@@ -73,7 +73,7 @@ class SchedulerTerm(LeadershipTerm):
             "candidate": CandidateBinding(hosted.targets, hosted.placements),
         }
         self.loop = Loop(
-            setup.profiles,
+            setup.frameworks,
             setup.queue(view.cluster),
             view,
             protocols,
@@ -192,12 +192,15 @@ class SchedulerTerm(LeadershipTerm):
         """Everything is listed that can be: take up what the log says, and let cycles run."""
         self._hosted.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
         self._begun = True
+        known = self._hosted.here.connection.off  # as far as it is folded
+        self.loop.view.cluster.off = {kind: known.get(kind, "it was not listed") for kind in connected.kinds_off}
         self._classes_known()
         self.loop.begin(self._time.now())
         self._cycles.wake()
 
     def _folded(self, events: Sequence[Recorded]) -> None:
         self._took(events)
+        self.loop.view.cluster.off = self._hosted.here.connection.off
         self.measure.folded(events, self._live)
         if not self._live:
             return

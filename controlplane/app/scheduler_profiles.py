@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from controlplane.app.scheduler_plugins import PluginError, registry
-from controlplane.controllers.scheduling.binding.assumed import SchedulerProfiles
 from controlplane.controllers.scheduling.framework.configuration import (
     ConfigurationError,
     KubeSchedulerConfiguration,
@@ -42,19 +41,17 @@ class Setup:
     """Profiles by scheduler name, in the order of the file, and how the queue paces itself."""
 
     names: tuple[str, ...]
-    profiles: SchedulerProfiles
+    frameworks: Mapping[str, Framework]
     timing: QueueTiming
 
     @property
     def gangs(self) -> bool:
         """Whether a profile has the plugin Gang."""
-        return any(
-            plugin.name == GANG for framework in self.profiles.frameworks.values() for plugin in _plugins(framework)
-        )
+        return any(plugin.name == GANG for framework in self.frameworks.values() for plugin in _plugins(framework))
 
     def queue(self, cluster: ClusterTables) -> Queue:
         """Return a queue for these profiles."""
-        frameworks = self.profiles.frameworks
+        frameworks = self.frameworks
         plugins = {plugin.name: plugin for framework in frameworks.values() for plugin in _plugins(framework)}
         for plugin in (plugin for framework in frameworks.values() for plugin in _plugins(framework)):
             plugin.begin(cluster)
@@ -92,17 +89,8 @@ def load(path: str) -> Setup:
 def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:
     """Return the profiles of a configuration that was read from `where`."""
     frameworks = build(configuration, registry())
-    everywhere = configuration.percentage_of_nodes_to_score
-    sampling = {
-        profile.scheduler_name: (
-            profile.percentage_of_nodes_to_score
-            if profile.percentage_of_nodes_to_score is not None
-            else everywhere or 0
-        )
-        for profile in configuration.profiles
-    }
     timing = QueueTiming(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    return Setup(tuple(frameworks), SchedulerProfiles(frameworks, sampling), timing)
+    return Setup(tuple(frameworks), frameworks, timing)
 
 
 def _plugins(framework: Framework) -> list[Plugin]:

@@ -60,7 +60,7 @@ def evaluate(options: Options, files: tuple[Path, ...], for_people: bool, schedu
     if scheduler_config is not None:
         from controlplane.cli.scheduler_run import usable_profiles
 
-        profiles = usable_profiles(scheduler_config).profiles.frameworks
+        profiles = usable_profiles(scheduler_config).frameworks
     failed = False
     for number, text in enumerate(_lines(files), start=1):
         if not text.strip():

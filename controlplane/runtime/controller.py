@@ -6,7 +6,7 @@ both, so that a controller need not know the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
@@ -141,6 +141,13 @@ class ReadAnswer(msgspec.Struct, frozen=True):
     not_served: bool = False
 
 
+class SeveralObservations(Protocol):
+    """What a controller adds to `Controller` if one change of an object may be news for several of its streams."""
+
+    def observations(self, change: ObjectChange, now: datetime) -> Sequence[NewEvent]:
+        """Return all events of something seen on a cluster. Nobody asks `observe` then."""
+
+
 class ReadingController(Protocol):
     """What a controller adds to `Controller` if its decisions need objects that are not watched (docs/decisions/0017).
 
@@ -225,3 +232,12 @@ class Controller(Protocol):
 
     def unneeded(self, write: OpenWrite, resource_version: str) -> NewEvent:
         """Return the event that records that a write changed nothing."""
+
+
+def observed_by(controller: Controller, change: ObjectChange, now: datetime) -> Sequence[NewEvent]:
+    """Return the events that a controller makes of something seen."""
+    several: Callable[[ObjectChange, datetime], Sequence[NewEvent]] | None = getattr(controller, "observations", None)
+    if several is not None:
+        return several(change, now)
+    event = controller.observe(change, now)
+    return () if event is None else (event,)

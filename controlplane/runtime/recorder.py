@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -19,8 +20,7 @@ from controlplane.log.event import Append, Body, Fenced, LogError, LogUnavailabl
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
-from controlplane.runtime.controller import Controller, ObjectChange
-from controlplane.runtime.router import ControllerRouter
+from controlplane.runtime.controller import Controller, ObjectChange, observed_by
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ class Recorder:
         self._redaction = redaction or Redaction()
         self._write, self._bodies, self._clock, self._lift = log, bodies, clock, lift
         self._refused, self._stuck = refused, stuck
-        self._observe, self._sole = _observing(controller), sole
+        self._observe, self._sole = partial(observed_by, controller), sole
         self.incarnations: dict[str, str] = {}
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
@@ -164,15 +164,3 @@ class Recorder:
                 await self._clock.sleep(_AWAY_PAUSE)
             else:
                 return
-
-
-def _observing(controller: Controller) -> Callable[[ObjectChange, datetime], Sequence[NewEvent]]:
-    """Return how something seen becomes events: of several controllers each that is concerned records its own."""
-    if isinstance(controller, ControllerRouter):
-        return controller.observations
-
-    def observe(shown: ObjectChange, now: datetime) -> Sequence[NewEvent]:
-        event = controller.observe(shown, now)
-        return () if event is None else (event,)
-
-    return observe

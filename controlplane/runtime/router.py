@@ -26,6 +26,7 @@ from controlplane.runtime.controller import (
     OpenWrite,
     ReadAnswer,
     WriteRefusal,
+    observed_by,
 )
 from controlplane.runtime.hosting import Registration
 
@@ -76,12 +77,11 @@ class ControllerRouter:
 
     def observations(self, change: ObjectChange, now: datetime) -> list[NewEvent]:
         """Return what each controller records of something seen; several may be concerned by the same object."""
-        found = []
-        for one in self.registrations:
-            event = one.controller.observe(change, now)
-            if event is not None:
-                found.append(_marked(event, one.identities))
-        return found
+        return [
+            _marked(event, one.identities)
+            for one in self.registrations
+            for event in observed_by(one.controller, change, now)
+        ]
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return what the first controller that is concerned records. The recorder asks for `observations`, which are

@@ -180,6 +180,11 @@ TABLE: list[tuple[type[Event], str, Callable[[], Told]]] = [
         R.BIND,
         lambda: Told().pod().reserve().prepare(CALL).put(POD, PreBindSeen(number=1, index=0)).cause(),
     ),
+    (
+        PreBindDecided,
+        R.BIND_AGAIN,
+        lambda: Told().pod().reserve().prepare(CALL, until=60).refused(PRE_BIND, 500).cause(),
+    ),
     (BindingDecided, R.BIND_AGAIN, lambda: Told().pod().reserve().bind().refused(BINDING, 500).cause()),
     (PodStatusDecided, R.CONDITION_CHANGED, lambda: Told().pod().fail().cause()),
     (PodStatusDecided, R.CONDITION_CHANGED, lambda: Told().pod().pod(gates=["g"]).cause()),

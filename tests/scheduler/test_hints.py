@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent, Hint, Hints, always
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
+from controlplane.controllers.scheduling.snapshot.storage import read_claim
+from controlplane.kube.devices.objects import read_resource_claim
+from controlplane.kube.kinds import Json
 from tests.scheduler.test_queue import node, pod
 from tests.support.rows import each
 
@@ -32,6 +37,8 @@ ANTI = {
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 BOUND = {"nodeName": "n"}
 CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+DEVICES = {"resourceClaims": [{"name": "c", "resourceClaimName": "gpu"}]}
+GIVEN = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "one"}]}}
 DISK = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]}
 
 
@@ -53,6 +60,24 @@ def came(new: Pod) -> ClusterEvent:
 
 def relabelled(old: Pod, new: Pod) -> ClusterEvent:
     return ClusterEvent("Pod", "AssignedUpdate", old, new)
+
+
+def volume_claim(name: str, namespace: str = "default") -> ClusterEvent:
+    found = read_claim({"metadata": {"name": name, "namespace": namespace}, "spec": {}}, "claim")
+    return ClusterEvent("PersistentVolumeClaim", "Update", None, found)
+
+
+def resource_claim(old: Json | None, new: Json | None, name: str = "gpu") -> ClusterEvent:
+    """A ResourceClaim of two states, each said by its UID, finalizers and allocation; None: it is not there."""
+
+    def read(said: Json | None) -> Any:
+        if said is None:
+            return None
+        meta = {"name": name, "namespace": "default", "uid": said.get("uid", "u"), "finalizers": said.get("finalizers")}
+        status = {"allocation": said.get("allocation")}
+        return read_resource_claim({"metadata": meta, "spec": {"devices": {}}, "status": status}, "claim")
+
+    return ClusterEvent("ResourceClaim", "Delete" if new is None else "Update", read(old), read(new))
 
 
 A, OTHER = {"app": "a"}, {"app": "b"}
@@ -97,6 +122,18 @@ CASES = [
     ("NodeName", pod("p", nodeName="wanted"), added(node("other")), False),
     ("VolumeBinding", pod("p"), ClusterEvent("PersistentVolumeClaim", "Update"), True),
     ("VolumeBinding", pod("p"), came(pod("q")), False),
+    ("VolumeBinding", pod("p", **CLAIM), volume_claim("data"), True),
+    ("VolumeBinding", pod("p", **CLAIM), volume_claim("another"), False),
+    ("VolumeZone", pod("p", **CLAIM), volume_claim("data", "elsewhere"), False),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim(None, {}), True),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({}, {"finalizers": ["f"]}), False),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({}, {"allocation": GIVEN}), True),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({}, {"uid": "renewed"}), True),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({}, {"allocation": GIVEN}, "another"), False),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({"allocation": GIVEN}, {}, "another"), True),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({"allocation": GIVEN}, None, "another"), True),
+    ("DynamicResources", pod("p", **DEVICES), resource_claim({}, None), False),
+    ("DynamicResources", pod("p", **DEVICES), ClusterEvent("ResourceClaim", "Update"), True),
     ("VolumeRestrictions", pod("p", **CLAIM), left(pod("q", **CLAIM)), True),
     ("VolumeRestrictions", pod("p", **CLAIM), left(pod("q", **DISK)), False),
     ("VolumeRestrictions", pod("p", **DISK), left(pod("q", **DISK)), True),

@@ -147,3 +147,11 @@ def test_versions_are_ordered(less: str, more: str) -> None:
 def test_what_is_no_version(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Version(text)
+
+
+@each("sign", ["||", "&&"])
+def test_an_expression_of_many_parts_is_evaluated(sign: str) -> None:
+    """It is as long as the API admits it, and is not deep."""
+    parts = sign.join(['device.driver=="d"'] * 400)
+    assert compiled(parts)(Selected("d"))
+    assert not compiled(parts)(Selected("other"))

@@ -17,23 +17,27 @@ from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditi
 from controlplane.controllers.scheduling.loop import Loop
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
 from controlplane.kube.kinds import (
+    DEVICE_CLASSES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     Json,
     Request,
 )
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import NewEvent, Recorded
-from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal
+from controlplane.runtime.controller import ObjectChange, OpenWrite, WriteRefusal, observed_by
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = "controlplane"
 VOLUMES, CLAIMS = PERSISTENT_VOLUMES.name, PERSISTENT_VOLUME_CLAIMS.name
-KINDS = {kind.name.partition(".")[0]: kind for kind in (PODS, NODES, POD_GROUPS, STORAGE_CLASSES)} | {
+DEVICES = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES)
+KINDS = {kind.name.partition(".")[0]: kind for kind in (PODS, NODES, POD_GROUPS, STORAGE_CLASSES, *DEVICES)} | {
     VOLUMES: PERSISTENT_VOLUMES,
     CLAIMS: PERSISTENT_VOLUME_CLAIMS,
 }
@@ -64,7 +68,7 @@ class Bench:
         }
         self.view = ClusterView()
         self.loop = Loop(
-            setup.profiles,
+            setup.frameworks,
             setup.queue(self.view.cluster),
             self.view,
             {"pod": Plain(self.placements)},
@@ -160,6 +164,16 @@ class Bench:
         self.now += timedelta(seconds=seconds)
         self.decide()
 
+    def once(self) -> None:
+        """Run the cycles that there are, and do what follows, without time."""
+        while self.turn():
+            pass
+        while self.outbox:
+            self.commit(self.outbox[0])
+        self.decide()
+        for write in self.writes():
+            self.carry_out(write)
+
     def settle(self, rounds: int = 60) -> None:
         """Let everything happen, with every answer good."""
         self.how = "apart"
@@ -252,11 +266,9 @@ class Bench:
         """What a watch does: into the view, and into the log."""
         self.loop.changed(kind, obj, self.now, gone=gone)
         version = str(self.revision) if gone else obj["metadata"]["resourceVersion"]
+        change = ObjectChange("@management", "life", kind, obj, version, gone)
         for room in self.controllers.values():
-            event: NewEvent | None = room.observe(
-                ObjectChange("@management", "life", kind, obj, version, gone), self.now
-            )
-            if event is not None:
+            for event in observed_by(room, change, self.now):
                 self._observed(event)
         self.take()
 

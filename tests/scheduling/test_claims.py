@@ -4,6 +4,8 @@ if it fails.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.controllers.scheduling.events import (
@@ -17,7 +19,7 @@ from controlplane.controllers.scheduling.framework.plugin import CycleState, Plu
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.storage import SELECTED_NODE
 from controlplane.kube.kinds import PODS, ObjectRef, Request
-from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES
+from tests.scheduling.bench import CLAIMS, PROFILE, VOLUMES, ready
 from tests.scheduling.volumes import stage
 from tests.support.rows import each
 
@@ -275,7 +277,7 @@ class AnnotatesItself(PreBindPlugin):
 
 def test_a_pod_that_is_written_to_before_its_binding_is_still_seen() -> None:
     bench = stage()
-    bench.loop.profiles.frameworks[PROFILE].points["preBind"] = [AnnotatesItself()]
+    bench.loop.frameworks[PROFILE].points["preBind"] = [AnnotatesItself()]
     bench.pod("p")
     bench.turn()
     bench.commit_all()
@@ -311,3 +313,33 @@ def test_a_node_that_went_while_nobody_looked_is_given_back() -> None:
     bench.take()
     bench.commit_all()
     assert bench.recorded(ReservationDropped)[0].reason == "NodeGone"
+
+
+def test_a_change_of_one_claim_asks_about_its_pod_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands that wait for their volumes each change would be asked about for all of them."""
+    bench = ready("n", cpu="9")
+    bench._store(
+        "storageclasses",
+        {"metadata": {"name": "made"}, "provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"},
+    )
+    for name in ("a", "b", "c"):
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
+        bench._store(CLAIMS, {"metadata": metadata, "spec": {"storageClassName": "made"}})
+        bench.pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+    bench.once()
+    bench.turn()
+    asked: list[str] = []
+    prepared = bench.loop._try.prepared
+
+    def counted(framework: Any, state: Any, pod: Any, node: str) -> Any:
+        asked.append(pod.name)
+        return prepared(framework, state, pod, node)
+
+    monkeypatch.setattr(bench.loop._try, "prepared", counted)
+    shown = bench.objects[CLAIMS, "b"]
+    bench._store(CLAIMS, {**shown, "metadata": shown["metadata"] | {"labels": {"x": "y"}}})
+    bench.turn()
+    assert asked == ["b"]
+    bench.pass_time(1)
+    bench.turn()
+    assert sorted(asked[1:]) == ["a", "b", "c"]

@@ -137,3 +137,15 @@ async def test_a_candidate_gets_its_device_once_its_source_permits_the_binding(d
         await until(lambda: device_of(cluster, "g"))
         await until(lambda: cluster.on("c"))
         assert users(cluster, "g") == {"c"}
+
+
+async def test_many_pods_share_a_claim_at_once(database_url: str) -> None:
+    """One change of the claim may be what several of them wait for."""
+    async with staged(database_url) as stage:
+        cluster = await fleet(stage)
+        claim(cluster, "shared")
+        names = [f"p{number}" for number in range(8)]
+        for name in names:
+            cluster.pod(name, cpu="100m", **asking("shared"))
+        await until(lambda: all(cluster.on(name) for name in names), "all are bound", 20)
+        assert users(cluster, "shared") == set(names)

@@ -154,7 +154,7 @@ class Waits(PermitPlugin):
 
 
 def waiting(bench: Bench) -> None:
-    bench.loop.profiles.frameworks[PROFILE].points["permit"] = [Waits()]
+    bench.loop.frameworks[PROFILE].points["permit"] = [Waits()]
 
 
 def test_permit_waits_in_the_log_and_goes_on_when_it_is_given() -> None:
@@ -226,7 +226,7 @@ class Unreserves(PermitPlugin):
 
 def test_a_plugin_that_fails_fails_one_pod() -> None:
     bench = ready("n")
-    bench.loop.profiles.frameworks[PROFILE].points["permit"] = [Unreserves()]
+    bench.loop.frameworks[PROFILE].points["permit"] = [Unreserves()]
     bench.pod("p")
     bench.turn()
     bench.commit(bench.outbox[0])
@@ -247,7 +247,7 @@ class Annotates(PreBindPlugin):
 
 def test_what_comes_before_the_binding_is_recorded_and_seen_first() -> None:
     bench = ready("n")
-    bench.loop.profiles.frameworks[PROFILE].points["preBind"] = [Annotates()]
+    bench.loop.frameworks[PROFILE].points["preBind"] = [Annotates()]
     bench.pod("p")
     bench.turn()
     bench.commit(bench.outbox[0])

@@ -202,6 +202,11 @@ class CandidateBinding:
         """Return "": the candidate's stream is where it is decided."""
         return ""
 
+    def tells(self, stream: str) -> bool:
+        """Whether the Pod's status is being written, or was and does not show so yet."""
+        own = self._own(stream)
+        return own is not None and self._placements.tells(pod_stream(own.namespace, own.name))
+
     def not_found(
         self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool, making_room: bool = False
     ) -> ProposedAppend:

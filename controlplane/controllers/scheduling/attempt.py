@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from controlplane.controllers.scheduling.binding.assumed import SchedulerProfiles
 from controlplane.controllers.scheduling.binding.protocol import BindingRequests
 from controlplane.controllers.scheduling.cycle import CycleResult, Sampling, schedule
 from controlplane.controllers.scheduling.framework.plugin import CycleState
@@ -24,10 +23,8 @@ from controlplane.controllers.scheduling.snapshot.view import ClusterView
 class Trying:
     """See the module. `pick` chooses among equally good nodes."""
 
-    def __init__(
-        self, profiles: SchedulerProfiles, view: ClusterView, nominations: Nominations, pick: Callable[[], int]
-    ) -> None:
-        self._profiles, self._view, self._nominations, self._pick = profiles, view, nominations, pick
+    def __init__(self, view: ClusterView, nominations: Nominations, pick: Callable[[], int]) -> None:
+        self._view, self._nominations, self._pick = view, nominations, pick
         self._start: dict[str, int] = {}
         self.faults = PluginFaults()
 
@@ -39,7 +36,7 @@ class Trying:
     def cycle(self, framework: Framework, pod: Pod) -> CycleResult:
         """Look for a node."""
         name = framework.scheduler_name
-        sampling = Sampling(self._profiles.sampling.get(name, 0), self._start.get(name, 0))
+        sampling = Sampling(framework.percentage, self._start.get(name, 0))
         nominated = self._nominations.by_node(pod.identity)
         found = self.faults.guard(
             lambda: schedule(framework, self._view.snapshot, pod, nominated, sampling, self._pick())

@@ -66,7 +66,7 @@ CAUSES: Table = {
         R.UNSCHEDULABLE: _WAITS,
         R.SCHEDULER_ERROR: (*_WAITS, "it.problem"),
     },
-    events.PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed")},
+    events.PreBindDecided: {R.PRE_BIND: ("it.held", "it.allowed"), R.BIND_AGAIN: ("it.refused",)},
     events.BindingDecided: {
         R.BIND: ("it.held", "it.allowed", "it.pre_bind", "it.pre_bound"),
         R.BIND_AGAIN: ("it.refused",),

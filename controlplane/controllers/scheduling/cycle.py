@@ -18,6 +18,7 @@ from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 
 NO_NOMINATIONS: Nominated = MappingProxyType({})
+NO_NODES = "no nodes available to schedule pods"
 _FEWEST = 100
 
 
@@ -71,6 +72,9 @@ def schedule(
 ) -> CycleResult:
     """Run one cycle up to the choice of a node; `pick` chooses among equally good ones (modulo their number)."""
     state = CycleState()
+    if not len(snapshot):
+        nowhere = NodeStatuses(np.empty(0, dtype=np.int32), (SUCCESS,))
+        return CycleResult(Status(Code.UNSCHEDULABLE, (NO_NODES,)), nowhere, np.empty(0, dtype=np.int64), state)
     found = feasible(framework, snapshot, pod, state, nominated, sampling)
     if found.status.code is Code.ERROR:
         return found

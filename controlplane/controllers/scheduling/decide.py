@@ -103,7 +103,7 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
     assert first is not None
     failure = state.trouble.get(PRE_BIND)
     if failure is not None:
-        _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, failure)
+        _settle_pre_bind(plan, state, failure, now)
     elif first.until is not None and now >= first.until:
         message = f'pod "{state.name}" was not bound: what its binding waits for was not there in time'
         _drop(plan, held.number, SchedulingReason.PRE_BIND_TIMEOUT, message)
@@ -116,6 +116,22 @@ def _after_pre_bind(plan: SchedulingPlan, state: PodState, now: datetime) -> Non
                 number=held.number, node=held.node, uid=held.uid, call=first.bind, reason=SchedulingReason.BIND
             )
         )
+
+
+def _settle_pre_bind(plan: SchedulingPlan, state: PodState, failure: WriteFailure, now: datetime) -> None:
+    """A write before the binding was refused. One that may have been made is made again while there is time: the volume
+    or device has its claim then, and nobody else may have it meanwhile.
+    """
+    held, first = state.held, state.pre_bind
+    assert held is not None
+    assert first is not None
+    if not _is_unsure(failure) or first.until is None or failure.until >= first.until:
+        _give_up(plan, held.number, SchedulingReason.PRE_BIND_FAILED, failure)
+    elif now < failure.until:
+        plan.wake_at(failure.until)
+    else:
+        left = first.calls[state.pre_bound :]
+        plan.say(msgspec.structs.replace(first, calls=left, reason=SchedulingReason.BIND_AGAIN))
 
 
 def _settle_binding(plan: SchedulingPlan, state: PodState, failure: WriteFailure | None, now: datetime) -> None:
@@ -134,13 +150,18 @@ def _settle_binding(plan: SchedulingPlan, state: PodState, failure: WriteFailure
             _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
         else:
             plan.wake_at(until)
-    elif (failure.code >= 500 or failure.code == 429) and failure.failures < _MOST_TRIES:
+    elif _is_unsure(failure) and failure.failures < _MOST_TRIES:
         if now >= failure.until:
             plan.say(msgspec.structs.replace(binding, reason=SchedulingReason.BIND_AGAIN))
         else:
             plan.wake_at(failure.until)
     else:
         _give_up(plan, held.number, SchedulingReason.BIND_FAILED, failure)
+
+
+def _is_unsure(failure: WriteFailure) -> bool:
+    """Whether an answer leaves open what has become of a write, or will."""
+    return failure.code >= 500 or failure.code == 429
 
 
 def _give_up(plan: SchedulingPlan, number: int, reason: SchedulingReason, failure: WriteFailure) -> None:

@@ -69,7 +69,8 @@ class PendingPodObserved(SubjectObserved):
     once it has a node.
 
     `candidate`: its Candidate decides about it, and only its condition is ours; `scale_up`: the autoscaler may add
-    nodes for it. `over`: it has ended. `problem`: the field that cannot be read, so that it cannot be scheduled."""
+    nodes for it. `over`: it has ended. `problem`: the field that cannot be read, so that it cannot be scheduled.
+    `generation` is that of its spec, 0 where it was not recorded."""
 
     scheduler: str
     priority: int = 0
@@ -82,6 +83,7 @@ class PendingPodObserved(SubjectObserved):
     candidate: bool = False
     problem: str = ""
     scale_up: bool = True
+    generation: int = 0
 
 
 class PendingPodGone(SubjectVanished):
@@ -219,13 +221,15 @@ class PodStatusDecided(SchedulingWrite):
 
 
 class VictimChosen(SchedulingDecision):
-    """This pod goes, so that another of higher priority can run: preemption."""
+    """This pod goes, so that another of higher priority can run: preemption. `generation` is that of its spec, 0 where
+    it was not recorded."""
 
     uid: str
     node: str
     preemptor: str
     preemptor_uid: str
     scheduler: str
+    generation: int = 0
 
 
 class VictimMarkDecided(SchedulingWrite):

@@ -59,7 +59,7 @@ class FailureHandler:
         nominated = self._nominations.of(identity) if allowed else ""
         event = failure_of(found, nominated, self._queue.entry(identity), preempt=allowed)
         preemption = found.post_filtered
-        nominate = preemption.nominate if preemption is not None else None
+        nominate = preemption.nominate if preemption is not None else ""
         told = protocol.not_found(
             stream,
             event,

@@ -13,19 +13,18 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.scheduling.anticipation import Ahead
 from controlplane.controllers.scheduling.attempt import Trying
-from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal, SchedulerProfiles
+from controlplane.controllers.scheduling.binding.assumed import AssumedPod, Proposal
 from controlplane.controllers.scheduling.binding.prebind import Preparing
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, Plain, ProposedAppend
 from controlplane.controllers.scheduling.cycle import CycleResult
 from controlplane.controllers.scheduling.failure import FailureHandler
-from controlplane.controllers.scheduling.framework.hints import ClusterEvent
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
-from controlplane.controllers.scheduling.gangs.state import place_of
 from controlplane.controllers.scheduling.outcome import score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
+from controlplane.controllers.scheduling.queue.room import given_back, not_kept
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
@@ -34,13 +33,14 @@ from controlplane.log.event import Append
 
 
 class Loop:
-    """See the module. `protocols` has one for each sort of pods, by the first part of a stream's name; `pick` chooses
-    among equally good nodes, `leaving` says whether a pod (UID) is being evicted already.
+    """See the module. `frameworks` are those of the profiles, by scheduler name. `protocols` has one for each sort of
+    pods, by the first part of a stream's name; `pick` chooses among equally good nodes, `leaving` says whether a pod
+    (UID) is being evicted already.
     """
 
     def __init__(
         self,
-        profiles: SchedulerProfiles,
+        frameworks: Mapping[str, Framework],
         queue: Queue,
         view: ClusterView,
         protocols: Mapping[str, BindingProtocol],
@@ -48,11 +48,11 @@ class Loop:
         pick: Callable[[], int] = lambda: 0,
         leaving: Callable[[str], bool] = lambda uid: False,
     ) -> None:
-        self.profiles, self.queue, self.view, self._protocols = profiles, queue, view, protocols
+        self.frameworks, self.queue, self.view, self._protocols = frameworks, queue, view, protocols
         self.outbox: deque[Proposal] = deque()
         self.ahead = Ahead(self.outbox)
         self.nominations = Nominations(view.pods)
-        self._try = Trying(profiles, view, self.nominations, pick)
+        self._try = Trying(view, self.nominations, pick)
         self.faults = self._try.faults
         self.gangs = GangCoordinator(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
@@ -63,7 +63,7 @@ class Loop:
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
         self._failures = FailureHandler(queue, self.nominations, view, leaving, self.drop)
-        self._preparing = Preparing(self, self._try, view, profiles.frameworks, self._holds)
+        self._preparing = Preparing(self, self._try, view, frameworks, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -74,7 +74,7 @@ class Loop:
             if event.resource == "Node" and event.action == "Delete":
                 self._node_gone(event.old.name)
         self.gangs.look(now)
-        self._preparing.changed(kind)
+        self._preparing.changed(kind, obj)
         if kind == PODS:
             self._pod_changed(str(meta(obj).get("uid", "")), now, gone=gone)
 
@@ -85,7 +85,10 @@ class Loop:
             self._leave(identity, stream, now)
         if pod is None or pod.node_name:
             return
-        if identity in self.queue:
+        entry = self.queue.entry(identity)
+        if entry is not None:
+            if entry.pod.nominated_node != pod.nominated_node and not self._tells(identity):
+                self.nominations.put(pod, pod.nominated_node)  # by somebody else
             self.queue.add(pod, now.timestamp())
             self.gangs.gated(identity, now)
         elif stream is not None:
@@ -101,11 +104,15 @@ class Loop:
     # ---------------------------------------------------------------- what the log says
 
     def begin(self, now: datetime) -> None:
-        """Take up what the log says, after everything was listed: what was held is held, who waits is queued."""
+        """Take up what the log says, after everything was listed: what was held is held, who waits is queued; what went
+        while not everything was in view, of which nobody was told, is not. What is being written for a pod comes first:
+        the plugins find for the others what that leaves.
+        """
         self.gangs.begin(now)
-        for protocol in self._protocols.values():
-            for stream in protocol.streams():
-                self.sync(stream, now)
+        known = [(of, stream) for of in self._protocols.values() for stream in of.streams()]
+        known.sort(key=lambda one: not one[0].begun(one[1]))
+        for stream in dict.fromkeys([*self._identities, *(stream for _, stream in known)]):
+            self.sync(stream, now)
 
     def sync(self, stream: str, now: datetime) -> None:
         """Bring snapshot and queue up to what the log says of a pod now."""
@@ -137,7 +144,7 @@ class Loop:
             self._forget(identity, now)
 
     def _holding(self, protocol: BindingProtocol, stream: str, identity: str, node: str, now: datetime) -> None:
-        self._leave_queue(identity)
+        self._leave_queue(identity, node)
         if identity not in self._holds and not protocol.firm(stream):
             self._preparing.resume(protocol, stream, identity, node)
         self.gangs.held(identity, protocol, stream, now)
@@ -152,23 +159,23 @@ class Loop:
             for other in self.gangs.all_may():
                 self.sync(self._streams[other], now)
 
-    def _leave_queue(self, identity: str) -> None:
+    def _leave_queue(self, identity: str, node: str) -> None:
         """A pod has a node: it is not queued, unless its cycle is not over, and it is nominated for none."""
         entry = self.queue.entry(identity)
         if entry is not None and entry.place is not QueuePlace.IN_FLIGHT:
             self.queue.remove(identity)
-        self.nominations.remove(identity)
+        self.nominations.remove(identity, node)
 
     def _wait(self, protocol: BindingProtocol, stream: str, identity: str, now: datetime) -> None:
         hold, pod, seconds = self._holds.pop(identity, None), self.view.pods.get(identity), now.timestamp()
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
         self.gangs.freed(identity, now)
-        if pod is None or pod.node_name or pod.scheduler_name not in self.profiles.frameworks:
+        if pod is None or pod.node_name or pod.scheduler_name not in self.frameworks:
             return
         entry = self.queue.entry(identity)
         if entry is None:
-            self.nominations.put(identity, pod.nominated_node)
+            self.nominations.put(pod, pod.nominated_node)
             self.queue.add(pod, seconds)
         elif entry.place is QueuePlace.IN_FLIGHT:
             self._queue_again(identity, protocol.dropped(stream).plugins, seconds)
@@ -178,7 +185,7 @@ class Loop:
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
-            self._freed(hold, seconds)
+            given_back(self.queue, hold.pod, seconds)
             if (answer := protocol.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
         self.gangs.gated(identity, now)
@@ -205,21 +212,20 @@ class Loop:
         self.queue.remove(identity)
         self.gangs.gone(identity)
         self._overtaken.discard(identity)
-        self.nominations.remove(identity)
         hold, pod = self._holds.pop(identity, None), self.view.pods.get(identity)
+        self.nominations.remove(identity, pod.node_name if pod is not None else "")
         if hold is None:
             return
         if pod is not None and pod.node_name:
             hold.framework.post_bind(hold.state, hold.pod, hold.node)
         else:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-            self._freed(hold, now.timestamp())
+            given_back(self.queue, hold.pod, now.timestamp())
 
-    def _freed(self, hold: AssumedPod, seconds: float) -> None:
-        """What a pod had taken is free: for others that is as if a pod had left, and its volumes had changed."""
-        self.queue.move(ClusterEvent("Pod", "AssignedDelete", hold.pod, None), seconds, but=place_of(hold.pod))
-        if hold.pod.claims:
-            self.queue.move(ClusterEvent("PersistentVolume", "Update"), seconds, but=place_of(hold.pod))
+    def _tells(self, identity: str) -> bool:
+        """Whether what a pod shows of its status may be of our own making, and overtaken."""
+        protocol, stream = self.protocol_of(identity)
+        return identity in self._pending or (protocol is not None and protocol.tells(stream))
 
     # ---------------------------------------------------------------- cycles
 
@@ -229,6 +235,8 @@ class Loop:
         self._preparing.look(now)
         while self._unkept:
             self.sync(self._unkept.pop(), now)
+        for nominated in self.nominations.freed():
+            not_kept(self.queue, nominated, now.timestamp())
         entry = self.queue.pop(now.timestamp())
         if entry is None:
             return False
@@ -237,7 +245,7 @@ class Loop:
         if pod is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
-        framework = self.profiles.frameworks[pod.scheduler_name]
+        framework = self.frameworks[pod.scheduler_name]
         pod = self._try.nominated(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
@@ -251,6 +259,7 @@ class Loop:
     ) -> None:
         identity, node, state = pod.identity, found.node, found.state
         self.view.claim(identity, node)
+        self.nominations.remove(identity, node)  # it counts there from now on, and only once
         status, waits = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}

@@ -48,6 +48,7 @@ def pending_pod(
             nominated=text(status, "nominatedNodeName", "pod.status"),
             over=text(status, "phase", "pod.status") in FINISHED,
             gates=[text(gate, "name", "pod.spec") for gate in items(spec, "schedulingGates", "pod.spec")],
+            generation=number(metadata, "generation", "pod.metadata"),
             scheduled=_scheduled(items(status, "conditions", "pod.status")),
         )
     except UNFIT as problem:

@@ -37,7 +37,9 @@ def failure_of(found: CycleResult, nominated: str, entry: QueueEntry | None, *, 
     message = " ".join(status.reasons)
     if preemption is not None and preemption.status.reasons and not preemption.candidates:
         message = f"{message} {' '.join(preemption.status.reasons)}"
-    if preemption is not None and preemption.nominate is not None and (preempt or not preemption.nominate):
+    if preemption is None:
+        nominated = ""  # it was not asked: a plugin refused the node that was found, or the profile has none
+    elif preemption.nominate is not None and (preempt or not preemption.nominate):
         nominated = preemption.nominate
     return SchedulingFailed(
         reason=SchedulingReason.UNSCHEDULABLE,
@@ -95,6 +97,7 @@ def victims_of(victims: Sequence[Pod], pod: Pod, node: str, scheduler: str, caus
                 preemptor=pod.key,
                 preemptor_uid=pod.uid,
                 scheduler=scheduler,
+                generation=victim.generation,
                 reason=SchedulingReason.LOWER_PRIORITY,
             ),
             caused_by=cause,

@@ -35,6 +35,7 @@ def render_pod(state: PodState, decision: events.SchedulingWrite, now: datetime)
             }
             if known is None or known.status != "False":
                 condition["lastTransitionTime"] = timestamp(now)
+            condition |= _of(state.pod.generation)
             status = {"conditions": [condition], "nominatedNodeName": decision.nominated or None}
             return _patch(ref, decision.uid, status)
         case _:
@@ -54,12 +55,17 @@ def render_victim(state: VictimState, decision: events.SchedulingWrite, now: dat
                 "reason": "PreemptionByScheduler",
                 "message": f"{chosen.scheduler}: preempting to accommodate a higher priority pod",
                 "lastTransitionTime": timestamp(now),
-            }
+            } | _of(chosen.generation)
             return _patch(ref, decision.uid, {"conditions": [condition]})
         case events.VictimRemovalDecided():
             return Request("delete", ref, uid=decision.uid)
         case _:
             return None
+
+
+def _of(generation: int) -> Json:
+    """Return which generation of a pod's spec a condition is about, as kube-scheduler says since 1.35."""
+    return {"observedGeneration": generation} if generation else {}
 
 
 def binding(ref: ObjectRef, uid: str, node: str) -> Request:

@@ -18,6 +18,9 @@ BINDING, STATUS = f"{events.HERE}/{events.BindingDecided.WHAT}", f"{events.HERE}
 PRE_BIND = f"{events.HERE}/{events.PreBindDecided.WHAT}"
 MARK, REMOVAL = f"{events.HERE}/{events.VictimMarkDecided.WHAT}", f"{events.HERE}/{events.VictimRemovalDecided.WHAT}"
 _replace = msgspec.structs.replace
+# What an API server answers to a write that names a pod's UID if that pod is not there, or another one has its name. It
+# ends an eviction, and nothing else: whoever needs the room chooses again among the pods that there are.
+_NOT_THERE = frozenset({404, 409})
 
 
 class StreamState(OpenWrites[events.SchedulingWrite, WriteFailure], StreamFold):
@@ -143,10 +146,12 @@ def _observed(state: PodState, pod: events.PendingPodObserved) -> PodState:
     before = state.pod
     if before is not None and before.uid != pod.uid:
         state = _replace(_gone(state), told=None, dropped=None)
-    state = _replace(state, pod=pod)
+    told, effect = state.told, state.effects.get(STATUS)
+    if before is not None and before.nominated != pod.nominated and effect is None and told is not None:
+        told = _replace(told, nominated=pod.nominated)  # somebody else's word: it stands until the next failure
+    state = _replace(state, pod=pod, told=told)
     if pod.node:
         return _replace(_released(state), told=None)
-    effect = state.effects.get(STATUS)
     if effect is not None and shows(pod, effect.decision):
         return closed(state, STATUS)
     return state
@@ -205,6 +210,8 @@ def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
             return _replace(state, chosen=None, effects={}, trouble={})
         case events.VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
             return _victim_seen(state, event)
+        case events.SchedulingWriteFailed() if event.code in _NOT_THERE:
+            return _replace(state, chosen=None, effects={}, trouble={})
         case events.SchedulingWriteFailed():
             return refused(state, event)
         case events.SchedulingWriteUnneeded():

@@ -8,6 +8,7 @@ here."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,16 +102,16 @@ class _Reader:
         return found
 
     def _either(self) -> Expression:
-        found = self._both()
-        while self._takes("||"):
-            found = Expression("||", None, (found, self._both()))
-        return found
+        return self._chain("||", self._both)
 
     def _both(self) -> Expression:
-        found = self._relation()
-        while self._takes("&&"):
-            found = Expression("&&", None, (found, self._relation()))
-        return found
+        return self._chain("&&", self._relation)
+
+    def _chain(self, sign: str, read: Callable[[], Expression]) -> Expression:
+        found = [read()]
+        while self._takes(sign):
+            found.append(read())
+        return _balanced(sign, found)
 
     def _relation(self) -> Expression:
         found = self._unary()
@@ -211,6 +212,14 @@ class _Reader:
     def _need(self, sign: str) -> None:
         if not self._takes(sign):
             raise UnknownExpression(f"{sign!r} is expected where {self._next() or 'the end'!r} is")
+
+
+def _balanced(sign: str, parts: Sequence[Expression]) -> Expression:
+    """Return parts joined by an operator that may be grouped at will: as flat as can be, since many is not deep."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return Expression(sign, None, (_balanced(sign, parts[:half]), _balanced(sign, parts[half:])))
 
 
 def _number(text: str) -> Expression:

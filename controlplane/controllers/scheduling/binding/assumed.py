@@ -1,8 +1,8 @@
-"""Defines what the scheduling loop hands on and keeps: proposals, pods between cycle and binding, profiles."""
+"""Defines what the scheduling loop hands on and keeps: proposals, and pods between cycle and binding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from controlplane.controllers.scheduling.framework.plugin import CycleState
@@ -37,11 +37,3 @@ class AssumedPod:
     state: CycleState
     pod: Pod
     node: str
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerProfiles:
-    """The frameworks by scheduler name, and for each how many nodes are looked at (percent; 0: it adapts)."""
-
-    frameworks: Mapping[str, Framework]
-    sampling: Mapping[str, int]

@@ -28,16 +28,14 @@ from controlplane.controllers.scheduling.events import (
 from controlplane.controllers.scheduling.observe import news, pending_pod
 from controlplane.controllers.scheduling.render import render_pod, render_victim, tell_pod, tell_victim
 from controlplane.controllers.scheduling.state import (
-    POD_STREAM,
     PRE_BIND,
-    VICTIM_STREAM,
+    STATUS,
     PodState,
     StreamState,
     VictimState,
     pod_fold,
     pod_stream,
     victim_fold,
-    victim_stream,
 )
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta, version_number
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -46,6 +44,8 @@ from controlplane.runtime.facets import Parts, cause_of, causes_of, newest
 from controlplane.runtime.writes import WritingController
 
 S = TypeVar("S", bound=StreamState)
+Place = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
 
 
 class StreamController(WritingController[SchedulingWrite], Generic[S]):
@@ -148,19 +148,23 @@ class OwnPods(PodStreamController[PodState]):
         self.readable: Container[int] = ()  # the ids of objects that the view has read already
         self._shown: dict[str, tuple[str, PendingPodObserved]] = {}  # the last that was offered to the log, by UID
         self._offered: dict[str, list[str]] = {}  # the versions of those that are not folded yet: the log may lack them
-        self._awaited: dict[
-            tuple[str, str, str], str
-        ] = {}  # what a request before a binding is about → the pod's stream
+        # What a request before a binding is about → the streams of the pods, several where they share it; and back.
+        self._awaited: dict[Place, dict[str, None]] = {}
+        self._awaits: dict[str, Place] = {}
+
+    def observations(self, change: ObjectChange, now: datetime) -> Sequence[NewEvent]:
+        """Return the events of something seen on the API server: what comes before a binding is there, of each pod that
+        waited for it; and what is new of a pod of ours.
+        """
+        if change.unreadable:
+            return ()  # the view reports it; what was known before holds
+        own = self.observe(change, now) if change.kind == PODS else None
+        awaited = self._awaited.get(_place(change), ()) if self._awaited else ()
+        there = [seen for stream in awaited if (seen := self._pre_bind_seen(stream, change)) is not None]
+        return there if own is None else [*there, own]
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
-        """Return the event of something seen on the API server; None if it says nothing new about a pod of ours."""
-        if change.unreadable:
-            return None  # the view reports it; what was known before holds
-        awaited = self._awaited.get(_place(change)) if self._awaited else None
-        if awaited is not None and (there := self._pre_bind_seen(awaited, change)) is not None:
-            return there
-        if change.kind != PODS:
-            return None
+        """Return the event of a pod that the API server showed; None if it says nothing new about one of ours."""
         uid = str(meta(change.object).get("uid", ""))
         stream, before = self._shown.get(uid, ("", None))
         if change.gone:
@@ -244,15 +248,25 @@ class OwnPods(PodStreamController[PodState]):
             del self.states[stream], self._positions[stream]
 
     def _await(self, stream: str, before: PodState, after: PodState) -> None:
-        if before.pre_bind is not None or after.pre_bind is not None:
-            self._awaited = {place: of for place, of in self._awaited.items() if of != stream}
-            if after.pre_bind is not None and PRE_BIND in after.effects:
-                call = after.pre_bind.calls[after.pre_bound]
-                self._awaited[call.where.name, call.namespace, call.name] = stream
+        if before.pre_bind is None and after.pre_bind is None:
+            return
+        if (place := self._awaits.pop(stream, None)) is not None:
+            del self._awaited[place][stream]
+            if not self._awaited[place]:
+                del self._awaited[place]
+        if after.pre_bind is not None and PRE_BIND in after.effects:
+            call = after.pre_bind.calls[after.pre_bound]
+            place = self._awaits[stream] = call.where.name, call.namespace, call.name
+            self._awaited.setdefault(place, {})[stream] = None
 
     def since(self, stream: str) -> int:
         """Return the position of the event with which a pod came to wait for a node, to have one, or to be let go."""
         return newest(self._positions.get(stream, {}), STANDING)
+
+    def tells(self, stream: str) -> bool:
+        """Whether a pod's status is being written, or was and does not show so yet."""
+        state = self.states.get(stream)
+        return state is not None and STATUS in state.effects
 
     def known(self) -> dict[str, tuple[str, str, str]]:
         """Return the pods that the log knows: UID to (namespace, name, resourceVersion)."""
@@ -307,7 +321,7 @@ class Evictions(PodStreamController[VictimState]):
         return {chosen.uid: (state.namespace, state.name, "") for state, chosen in states if chosen is not None}
 
 
-def _place(change: ObjectChange) -> tuple[str, str, str]:
+def _place(change: ObjectChange) -> Place:
     metadata = meta(change.object)
     return change.kind.name, str(metadata.get("namespace", "")), str(metadata.get("name", ""))
 
@@ -342,6 +356,3 @@ def _holds(wanted: Any, found: Any, *, merging: bool = False) -> bool:
             any(_holds(one, other, merging=True) for other in found) for one in wanted
         )
     return bool(wanted == found)
-
-
-__all__ = ["POD_STREAM", "VICTIM_STREAM", "Evictions", "OwnPods", "victim_stream"]

@@ -19,10 +19,10 @@ from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
-from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Kind
+from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Json, Kind, meta
 
 _AGAIN = 1.0  # seconds; as often as kube-scheduler asks
-_STIRRING: frozenset[Kind] = frozenset({PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS})
+Place = tuple[str, str]
 
 
 class Proposes(Protocol):
@@ -56,9 +56,11 @@ class Preparing:
         holds: MutableMapping[str, AssumedPod],
     ) -> None:
         self._loop, self._try, self._view, self._frameworks, self._holds = loop, trying, view, frameworks, holds
-        self._waiting: dict[str, None] = {}
+        self._waiting: dict[str, list[Place]] = {}  # each with its claims
+        self._of_claim: dict[Place, dict[str, None]] = {}  # and who waits for each claim
+        self._stirred: dict[str, None] = {}  # of whom something has changed
         self._later: dict[str, None] = {}  # whose PreBind has to be asked again
-        self._stirred = False
+        self._moved = False  # whether any claim or volume has changed
         self._next = 0.0
 
     def resume(self, protocol: BindingProtocol, stream: str, identity: str, node: str) -> None:
@@ -96,33 +98,51 @@ class Preparing:
 
     def wait(self, identity: str) -> None:
         """Everything is written: look, and look again, whether the binding can follow."""
-        self._waiting[identity] = None
-        self._stirred = True
+        self._stirred[identity] = None
+        if identity in self._waiting:
+            return
+        pod = self._holds[identity].pod
+        places = self._waiting[identity] = list(dict.fromkeys((pod.namespace, name) for name, _ in pod.claims))
+        for place in places:
+            self._of_claim.setdefault(place, {})[identity] = None
 
-    def changed(self, kind: Kind) -> None:
-        """Something in the cluster has changed."""
-        self._stirred = self._stirred or kind in _STIRRING
+    def changed(self, kind: Kind, obj: Json) -> None:
+        """Something in the cluster has changed: who waits for a claim is asked about if it is that, or its volume."""
+        if not (self._waiting or self._later) or kind not in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS):
+            return
+        self._moved = True
+        spec = obj.get("spec")
+        about = (
+            meta(obj) if kind == PERSISTENT_VOLUME_CLAIMS else spec.get("claimRef") if isinstance(spec, dict) else None
+        )
+        if isinstance(about, dict):
+            place = str(about.get("namespace", "")), str(about.get("name", ""))
+            self._stirred.update(self._of_claim.get(place, ()))
 
     def next_due(self) -> float | None:
         """Return when `look` has something to do, in seconds; None if nobody waits."""
-        return (0.0 if self._stirred else self._next) if self._waiting or self._later else None
+        soon = self._stirred or (self._moved and self._later)
+        return (0.0 if soon else self._next) if self._waiting or self._later else None
 
     def look(self, now: datetime) -> None:
         """Ask about those who wait, if something has changed or it is time."""
         seconds = now.timestamp()
-        if not (self._waiting or self._later) or (not self._stirred and seconds < self._next):
+        if not (self._waiting or self._later) or not (self._stirred or self._moved or seconds >= self._next):
             return
-        self._stirred, self._next = False, seconds + _AGAIN
+        asked = [identity for identity in self._stirred if identity in self._waiting]
+        if seconds >= self._next:
+            asked, self._next = list(self._waiting), seconds + _AGAIN
         later, self._later = self._later, {}
+        self._stirred, self._moved = {}, False
         for identity in later:
             self._loop.sync(self._loop.protocol_of(identity)[1], now)
-        for identity in list(self._waiting):
+        for identity in asked:
             self._ask(identity, now)
 
     def _ask(self, identity: str, now: datetime) -> None:
         hold, (protocol, stream) = self._holds.get(identity), self._loop.protocol_of(identity)
         if hold is None or protocol is None or not protocol.prepares(stream):
-            del self._waiting[identity]
+            self._forget(identity)
             return
         if self._loop.busy(identity):
             return
@@ -133,3 +153,9 @@ class Preparing:
                 self._loop.propose(answer, stream, identity)
         elif status.code is not Code.WAIT:
             self._loop.drop(identity, SchedulingReason.PRE_BIND_FAILED, "; ".join(status.reasons))
+
+    def _forget(self, identity: str) -> None:
+        for place in self._waiting.pop(identity):
+            self._of_claim[place].pop(identity)
+            if not self._of_claim[place]:
+                del self._of_claim[place]

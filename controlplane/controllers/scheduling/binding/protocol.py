@@ -140,6 +140,9 @@ class BindingProtocol(Protocol):
     def elsewhere(self, stream: str) -> str:
         """Return the stream on which a pod is decided about, if it is not this one; else ""."""
 
+    def tells(self, stream: str) -> bool:
+        """Whether the pod's status is being written, or was and does not show so yet."""
+
     def not_found(
         self, stream: str, failed: SchedulingFailed, now: datetime, *, preemptable: bool, making_room: bool = False
     ) -> ProposedAppend:
@@ -290,6 +293,10 @@ class Plain:
         state = self._placements.states.get(stream)
         ours = state is not None and state.pod is not None and state.pod.candidate
         return f"{CANDIDATE_STREAM}/{stream.partition('/')[2]}" if ours else ""
+
+    def tells(self, stream: str) -> bool:
+        """Whether the pod's status is being written, or was and does not show so yet."""
+        return self._placements.tells(stream)
 
     def bind(self, stream: str, now: datetime) -> ProposedAppend:
         """Begin the binding: what it waited for is there."""

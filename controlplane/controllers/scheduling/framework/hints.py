@@ -21,10 +21,16 @@ from controlplane.controllers.scheduling.snapshot.affinity import AffinityTerm
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import conflict
 from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Node, Pod, is_scalar
+from controlplane.controllers.scheduling.snapshot.storage import VolumeClaim
 from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES
+from controlplane.kube.devices.objects import ResourceClaim
 from controlplane.kube.pod_fields import PodMisfit
 from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
+
+ASKED_ANYWAY = frozenset({"", "SchedulingGates", "Gang"})
+"""Who is asked again about a pod that it keeps outside when the pod changes, or when the gangs' coordinator says so: no
+event has to let the pod in."""
 
 
 class ClusterEvent(NamedTuple):
@@ -222,6 +228,30 @@ def _affine(pod: Pod, event: ClusterEvent) -> bool:
     )
 
 
+def _own_claim(pod: Pod, event: ClusterEvent) -> bool:
+    """A PersistentVolumeClaim of the pod came or changed; one of which nothing is known may be its own."""
+    claim: VolumeClaim | None = event.new if event.new is not None else event.old
+    return claim is None or (claim.namespace == pod.namespace and any(name == claim.name for name, _ in pod.claims))
+
+
+def _devices(pod: Pod, event: ClusterEvent) -> bool:
+    """A ResourceClaim gave its devices back, or it is the pod's own and came or stands otherwise than before."""
+    old: ResourceClaim | None
+    new: ResourceClaim | None
+    old, new = event.old, event.new
+    if old is None and new is None:
+        return True
+    if old is not None and old.allocation is not None and (new is None or new.allocation is None):
+        return True
+    if new is None or new.namespace != pod.namespace or all(new.name != one.claim for one in pod.resource_claims):
+        return False
+    return old is None or _standing(old) != _standing(new)
+
+
+def _standing(claim: ResourceClaim) -> tuple[str, Any, frozenset[str], bool]:
+    return claim.uid, claim.allocation, claim.reserved, claim.terminating
+
+
 def _term(term: AffinityTerm, other: Pod) -> bool:
     """Whether a term may mean a pod. What its namespace's labels are is not known here, so a namespace selector may
     match.
@@ -277,9 +307,8 @@ def _tables(cluster: ClusterTables) -> Iterable[tuple[str, Table]]:
     """The hints of the plugins that are here."""
     spread = _Spread(cluster)
     node, moved = "Add Update", "AssignedAdd AssignedUpdate AssignedDelete"
-    volumes: dict[tuple[str, str], Hint] = {}
-    for kind in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass"):
-        volumes |= _on(kind, node, always)
+    claims = _on("PersistentVolumeClaim", node, _own_claim)
+    volumes = claims | _on("PersistentVolume", node, always) | _on("StorageClass", node, always)
     yield (
         "NodeResourcesFit",
         _on("Node", node, _fits) | _on("Pod", "AssignedUpdate AssignedDelete", _left_or_shrank),
@@ -296,10 +325,9 @@ def _tables(cluster: ClusterTables) -> Iterable[tuple[str, Table]]:
     )
     yield "VolumeBinding", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
     yield "VolumeZone", volumes | _on("Node", "Add", always) | _on("Node", "Update", _labels_changed)
-    devices = _on("ResourceClaim", f"{node} Delete", always) | _on("ResourceSlice", node, always)
+    devices = _on("ResourceClaim", f"{node} Delete", _devices) | _on("ResourceSlice", node, always)
     yield DYNAMIC_RESOURCES, devices | _on("DeviceClass", node, always) | _on("Node", node, _labels_or_room)
     freed = _on("Pod", "AssignedDelete", _volume_freed)
-    claims = _on("PersistentVolumeClaim", node, always)
     yield "VolumeRestrictions", claims | _on("Node", "Add", always) | freed
     attached = _on("CSINode", node, always) | _on("VolumeAttachment", "Delete", always)
     yield "NodeVolumeLimits", claims | attached | _on("Node", "Add", always) | _on("Pod", "AssignedDelete", _detached)

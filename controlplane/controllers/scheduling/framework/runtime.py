@@ -99,7 +99,7 @@ class Framework:
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Run PreFilter: the first refusal that cannot be resolved or error ends it; node sets are intersected."""
-        refusal = unsupported(pod, {plugin.name for plugin in self.points.get("reserve", ())})
+        refusal = unsupported(pod, {plugin.name for plugin in self.points.get("reserve", ())}, snapshot.cluster.off)
         if not refusal.ok:
             return Prefiltered(refusal)
         allowed: frozenset[str] | None = None

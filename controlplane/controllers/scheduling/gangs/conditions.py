@@ -29,7 +29,7 @@ from controlplane.controllers.scheduling.events import (
 )
 from controlplane.controllers.scheduling.gangs.state import Place, StartProgress
 from controlplane.controllers.scheduling.reasons import SchedulingReason
-from controlplane.controllers.scheduling.state import GANG_STREAM, StreamState, gang_stream
+from controlplane.controllers.scheduling.state import StreamState, gang_stream
 from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
 from controlplane.kube.requests import timestamp
 from controlplane.log.event import Event, NewEvent, Recorded
@@ -212,6 +212,3 @@ class PodGroupConditions(StreamController[GangState]):
         state = self.states.get(gang_stream(*place))
         start = state.start if state is not None else None
         return StartProgress(start.together, start.failures, start.until) if start is not None else StartProgress()
-
-
-__all__ = ["GANG_STREAM", "GangState", "PodGroupConditions"]

@@ -140,15 +140,19 @@ class GangCoordinator:
     def gated(self, identity: str, now: datetime) -> None:
         """Say on a pod why it is kept outside, unless it has gates of its own or its group only rests."""
         entry, place = self._queue.entry(identity), self._place(identity, now)
-        if place is None or entry is None or entry.place is not Where.GATED:
+        if entry is None or entry.place is not Where.GATED or entry.pod.spec.get("schedulingGates"):
             return
-        held = self._gangs.hold(place)
-        if held is None or held.reason == "BackingOff" or entry.pod.spec.get("schedulingGates"):
-            return
+        message = entry.gate
+        if entry.refused_by == {GANG}:
+            held = self._gangs.hold(place) if place is not None else None
+            if held is None or held.reason == "BackingOff":
+                return
+            message = held.message
         protocol, stream = self._cycles.protocol_of(identity)
         if protocol is None or self._cycles.busy(identity):
             return
-        failed = SchedulingFailed(reason=SchedulingReason.SCHEDULING_GATED, message=held.message, plugins=[GANG])
+        plugins = sorted(entry.refused_by)
+        failed = SchedulingFailed(reason=SchedulingReason.SCHEDULING_GATED, message=message, plugins=plugins)
         answer = protocol.not_found(stream, failed, now, preemptable=False)
         if answer.events:
             self._cycles.propose_together(answer, _nothing)

@@ -29,6 +29,7 @@ from controlplane.controllers.scheduling.framework.plugin import (
     PluginWrites,
     PostBindPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     Prefiltered,
     PreFilterPlugin,
     PreScorePlugin,
@@ -41,6 +42,7 @@ from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Snapshot
+from controlplane.controllers.scheduling.unsupported import unread
 from controlplane.kube.devices.objects import DeviceID, ResourceClaim, binding_conditions, read_terms
 from controlplane.kube.kinds import RESOURCE_CLAIMS, STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.pod_fields import PodMisfit
@@ -49,6 +51,9 @@ from controlplane.kube.selectors import NodeTerm
 FINALIZER = "resource.kubernetes.io/delete-protection"
 NOT_HERE = "resourceclaim not available on the node"
 NOT_ALL = "cannot allocate all claims"
+# Seconds until what was written has to show. A patch that changed nothing, since an earlier one of the same words was
+# carried out late, shows nowhere: the pod is tried again then, and finds its claim as it is.
+_PATIENCE = 60.0
 _MOST_ALTERNATIVES = 8  # of one request (FirstAvailableDeviceRequestMaxSize)
 
 
@@ -68,7 +73,14 @@ class _Asked:
 
 
 class DynamicResources(
-    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin, PostBindPlugin
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PreBindPlugin,
+    PostBindPlugin,
 ):
     """Refuses nodes where a pod's claims cannot be had, and allocates them on the one that is chosen."""
 
@@ -87,6 +99,15 @@ class DynamicResources(
         return self._cluster.devices
 
     # ---------------------------------------------------------------- finding a node
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Return why a claim of the pod is of no use yet: no node could change that, and none has to be added for
+        it."""
+        refusal = unread(pod, self._cluster.off) if pod.resource_claims else SUCCESS
+        if not refusal.ok:
+            return refusal
+        found = claims_of(self._tables.claims, pod.namespace, pod.name, pod.uid, pod.resource_claims)
+        return unresolvable(found) if isinstance(found, str) else SUCCESS
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Find the pod's claims and what they need; skip a pod without any."""
@@ -186,7 +207,7 @@ class DynamicResources(
                 return PluginWrites(failed(f"claim {claim.key} was deallocated in the meantime"))
             if pod.uid not in claim.reserved:
                 requests += _writes(claim, pod, reserved.get(claim.uid) if claim.allocation is None else None)
-        return PluginWrites(requests=tuple(requests))
+        return PluginWrites(requests=tuple(requests), timeout=_PATIENCE if requests else None)
 
     def post_bind(self, state: CycleState, pod: Pod, node: str) -> None:
         """Forget the reservation: it shows."""

@@ -8,8 +8,6 @@ VolumeLimitScaling is off, so a node without the driver's CSINode entry has no l
 
 from __future__ import annotations
 
-from collections import Counter
-
 from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin, Prefiltered, PreFilterPlugin
 from controlplane.controllers.scheduling.framework.status import (
     SKIP,
@@ -19,6 +17,7 @@ from controlplane.controllers.scheduling.framework.status import (
     unresolvable,
     unschedulable,
 )
+from controlplane.controllers.scheduling.snapshot.attachments import CSINode
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -43,34 +42,45 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         """Skip a pod that has neither a claim nor a disk that a CSI driver serves."""
         if not attaches(pod):
             return Prefiltered(SKIP)
-        state.data[self.name] = snapshot.cluster
+        wanted = {there: _wanted(snapshot.cluster, pod, there) for there in (False, True)}
+        state.data[self.name] = snapshot.cluster, wanted
         return Prefiltered()
 
     def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
         """Return the status of one node."""
-        cluster: ClusterTables = state.data[self.name]
+        cluster: ClusterTables
+        asked: dict[bool, tuple[Status, set[CountedVolume]]]
+        cluster, asked = state.data[self.name]
         csi_node = cluster.csi_nodes.get(info.node.name)
-        wanted: set[CountedVolume] = set()
-        status = _count(cluster, pod, csi_node is not None, wanted, incoming=True)
+        status, wanted = asked[csi_node is not None]
         if not status.ok or not wanted or csi_node is None or not csi_node.limits:
             return status
         mounted: set[CountedVolume] = set()
-        for other in info.pods.values():
-            status = _count(cluster, other, True, mounted, incoming=False)
-            if not status.ok:
-                return status
-        there = Counter(volume.driver for volume in mounted | _attached(cluster, info.node.name))
-        more = Counter(volume.driver for volume in wanted - mounted)
-        over = any(there[driver] + count > csi_node.limits.get(driver, _NONE) for driver, count in more.items())
-        return TOO_MANY if over else SUCCESS
+        counted = (
+            _count(cluster, other, True, mounted, incoming=False) for other in info.pods.values() if other.mounts
+        )
+        if (wrong := next((status for status in counted if not status.ok), None)) is not None:
+            return wrong
+        there = mounted | _attached(cluster, info.node.name)
+        return TOO_MANY if _too_many(csi_node, there, wanted - mounted) else SUCCESS
 
 
-_NONE = 2**31
+def _too_many(csi_node: CSINode, there: set[CountedVolume], more: set[CountedVolume]) -> bool:
+    """Return whether a node that holds some volumes cannot attach some more of their drivers."""
+    limits = {one.driver: csi_node.limits[one.driver] for one in more if one.driver in csi_node.limits}
+    held = [one.driver for one in (*there, *more)]
+    return any(held.count(driver) > limit for driver, limit in limits.items())
 
 
 def attaches(pod: Pod) -> bool:
     """Return whether a pod has a claim, or a disk that a CSI driver serves."""
     return any(isinstance(one, ClaimName) or one.source in DRIVERS for one in pod.mounts)
+
+
+def _wanted(cluster: ClusterTables, pod: Pod, migrated: bool) -> tuple[Status, set[CountedVolume]]:
+    """Return what an incoming pod wants attached, which depends on a node only in whether it has a CSINode."""
+    found: set[CountedVolume] = set()
+    return _count(cluster, pod, migrated, found, incoming=True), found
 
 
 def _count(cluster: ClusterTables, pod: Pod, migrated: bool, found: set[CountedVolume], *, incoming: bool) -> Status:

@@ -13,11 +13,10 @@ from controlplane.controllers.scheduling.framework.plugin import (
     QueueSortPlugin,
 )
 from controlplane.controllers.scheduling.framework.status import SUCCESS, Status, unresolvable
+from controlplane.controllers.scheduling.render import binding
 from controlplane.controllers.scheduling.snapshot.objects import Pod
-from controlplane.kube.kinds import Kind, ObjectRef, Request
+from controlplane.kube.kinds import PODS, ObjectRef
 from controlplane.kube.pod_fields import items, text
-
-PODS = Kind("", "v1", "Pod", "pods")
 
 
 class PrioritySort(QueueSortPlugin):
@@ -48,7 +47,4 @@ class DefaultBinder(BindPlugin):
 
     def bind(self, state: CycleState, pod: Pod, node: str) -> PluginWrites:
         """Return the binding that is to be written."""
-        meta = {"namespace": pod.namespace, "name": pod.name} | ({"uid": pod.uid} if pod.uid else {})
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": {"kind": "Node", "name": node}}
-        place = ObjectRef(PODS, pod.namespace, pod.name)
-        return PluginWrites(SUCCESS, (Request("create", place, body, subresource="binding", uid=pod.uid),))
+        return PluginWrites(SUCCESS, (binding(ObjectRef(PODS, pod.namespace, pod.name), pod.uid, node),))

@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.controllers.scheduling.events import Woken
-from controlplane.controllers.scheduling.framework.hints import ClusterEvent, Hints
+from controlplane.controllers.scheduling.framework.hints import ASKED_ANYWAY, ClusterEvent, Hints
 from controlplane.controllers.scheduling.framework.plugin import QueuedPod
 from controlplane.controllers.scheduling.framework.status import Status
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -48,8 +48,8 @@ class QueuePlace(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class QueueEntry:
-    """One pod in the queue. `enqueued` is when it came first; `refused_by` the plugins that refused it last, `since`
-    when it came here.
+    """One pod in the queue. `enqueued` is when it came first; `refused_by` the plugins that refused it last, or the one
+    that keeps it outside, `since` when it came here.
     """
 
     pod: Pod
@@ -189,9 +189,9 @@ class Queue:
 
     # ---------------------------------------------------------------- what may help
 
-    def move(self, event: ClusterEvent, now: float, but: tuple[str, str] | None = None) -> int:
-        """Something happened in the cluster: the pods that it may help are tried again, without those of one group.
-        Return how many.
+    def move(self, event: ClusterEvent, now: float, among: Callable[[Pod], bool] | None = None) -> int:
+        """Something happened in the cluster: the pods that it may help are tried again, `among` those alone for which
+        that holds. Return how many.
         """
         if self._flying:
             self._events.append(event)
@@ -204,8 +204,8 @@ class Queue:
         for plugins, entries in self._refused.items():
             if self._hints.concern(plugins, event):
                 helped += [entry for entry in entries.values() if self._hints.may_help(plugins, event, entry.pod)]
-        if but is not None:
-            helped = [entry for entry in helped if (entry.pod.namespace, entry.pod.group) != but]
+        if among is not None:
+            helped = [entry for entry in helped if among(entry.pod)]
         for entry in helped:
             self._retry(entry, now, _woken(event))
         return len(helped)
@@ -281,7 +281,8 @@ class Queue:
             self._gate(entry, status, now)
 
     def _gate(self, entry: QueueEntry, status: Status, now: float) -> None:
-        entry.gate = "; ".join(status.reasons)
+        self._leave(entry)
+        entry.gate, entry.refused_by = "; ".join(status.reasons), frozenset({status.plugin})
         self._put(entry, QueuePlace.GATED, now)
 
     def _retry(self, entry: QueueEntry, now: float, woken: Woken) -> None:
@@ -303,11 +304,13 @@ class Queue:
         elif place is QueuePlace.UNSCHEDULABLE:
             self._refused.setdefault(entry.refused_by, {})[entry.pod.identity] = entry
             heapq.heappush(self._due, (now + self._timing.flush, self._ticket(entry), entry))
+        elif place is QueuePlace.GATED and not entry.refused_by <= ASKED_ANYWAY:
+            self._refused.setdefault(entry.refused_by, {})[entry.pod.identity] = entry
 
     def _leave(self, entry: QueueEntry) -> None:
         """Take an entry out of its place; its lines in the heaps are void from now on."""
         entry.ticket = 0
-        if entry.place is QueuePlace.UNSCHEDULABLE:
+        if entry.place is QueuePlace.UNSCHEDULABLE or entry.place is QueuePlace.GATED:
             waiting = self._refused.get(entry.refused_by, {})
             waiting.pop(entry.pod.identity, None)
             if not waiting:

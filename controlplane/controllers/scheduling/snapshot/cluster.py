@@ -6,6 +6,7 @@ controller's selector makes it match nothing, as kube-scheduler does; a wrong ty
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.controllers.scheduling.binding.volume_reservations import VolumeReservations
@@ -59,7 +60,7 @@ class ClusterTables:
     StatefulSet.
 
     `attachments` holds those of each node by name; `nodes` are those of the snapshot, which keeps them;
-    `volume_reservations` what is reserved for claims and does not show yet.
+    `volume_reservations` what is reserved for claims and does not show yet. `off`: why kinds cannot be read, by name.
     """
 
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class ClusterTables:
     gangs: ClusterGangs = field(default_factory=ClusterGangs)
     nodes: dict[str, Node] = field(default_factory=dict)
     volume_reservations: VolumeReservations = field(default_factory=VolumeReservations)
+    off: Mapping[str, str] = field(default_factory=dict)
     _attached_to: dict[str, str] = field(default_factory=dict)
 
     def put_namespace(self, obj: Obj, where: str = "namespace") -> None:

@@ -27,7 +27,7 @@ from controlplane.kube.pod_fields import (
     text,
 )
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
-from controlplane.kube.selectors import InvalidSelector, NodeTerm, is_empty_term, node_term, node_terms
+from controlplane.kube.selectors import NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations
 
 ZONE = "topology.kubernetes.io/zone"
@@ -102,6 +102,7 @@ class Pod:
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
+    generation: int = 0
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
     @property
@@ -166,6 +167,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         claims=tuple(one for one in mounts if isinstance(one, ClaimName)),
         controller=_controller(items(meta, "ownerReferences", in_meta), in_meta),
         spec=spec,
+        generation=number(meta, "generation", in_meta),
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
         resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
@@ -313,6 +315,3 @@ def _preempted(conditions: list[Json]) -> bool:
         if condition.get("type") == "DisruptionTarget":
             return condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler"
     return False
-
-
-__all__ = ["InvalidSelector", "Node", "NodeRules", "Pod", "node_affinity", "read_node", "read_pod"]

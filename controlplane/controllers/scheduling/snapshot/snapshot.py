@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
-from controlplane.controllers.scheduling.snapshot.columns import LabelColumn, all_of, grown
+from controlplane.controllers.scheduling.snapshot.columns import LabelColumn, Numbering, all_of, grown
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import (
     NATIVE,
@@ -50,9 +50,9 @@ class Snapshot:
         self.ports: dict[HostPort, dict[int, int]] = {}
         self.images: dict[str, dict[str, int]] = {}
         self.resources: dict[str, int] = {name: column for column, name in enumerate(NATIVE)}
-        self.taint_sets: list[tuple[Taint, ...]] = []
-        self._taint_numbers: dict[tuple[Taint, ...], int] = {}
+        self._taint_sets: Numbering[tuple[Taint, ...]] = Numbering()
         self._ids: dict[str, int] = {}
+        self._names: dict[int, str] = {}
         self._free: list[int] = []
         self._rows = np.full(16, -1, dtype=np.int32)
         self._on: dict[int, dict[str, Pod]] = {}
@@ -86,6 +86,7 @@ class Snapshot:
             self._forget_images(self.nodes[row])
             self.nodes[row] = node
         self._derived.clear()
+        self._forget_labels()
         self._infos.pop(row, None)
         self._allocatable[row] = 0
         for name, amount in node.allocatable.items():
@@ -93,7 +94,8 @@ class Snapshot:
                 self._allocatable[row, column] = amount
         self._pods[row, 1] = node.allocatable.get("pods", 0)
         self._unschedulable[row] = node.unschedulable
-        self._taints[row] = self._taint_number(node.taints)
+        self._taints[row] = self._taint_sets.add(node.taints)
+        self._taint_sets.tidy(self._taints, len(self.nodes))
         for name, size in node.images.items():
             self.images.setdefault(name, {})[node.name] = size
         for column_ in self._labels.values():
@@ -110,8 +112,7 @@ class Snapshot:
         self._infos.clear()
         self._forget_images(self.nodes[row])
         self._rows[ident] = -1
-        if not self._on.get(ident):
-            self._free.append(self._ids.pop(name))
+        self._give_back(ident)
         if row != last:
             moved = self.nodes[row] = self.nodes[last]
             self.row[moved.name] = row
@@ -143,6 +144,8 @@ class Snapshot:
         row = int(self._rows[ident])
         self.groups.remove(pod, ident, row)
         self._count(pod, ident, row, -1)
+        self._give_back(ident)
+        self._forget_labels()
 
     # ---------------------------------------------------------------- what is read: one entry a node
 
@@ -199,7 +202,7 @@ class Snapshot:
 
     def per_taint_set(self, count: Callable[[tuple[Taint, ...]], int | bool]) -> Ints:
         """Return a number for each node that depends on its taints alone."""
-        numbers = np.array([count(found) for found in self.taint_sets] or [0], dtype=np.int64)
+        numbers = np.array([count(found) for found in self._taint_sets.values] or [0], dtype=np.int64)
         return numbers[self._taints[: len(self)]]
 
     def selected(self, rules: NodeRules) -> Mask:
@@ -318,20 +321,28 @@ class Snapshot:
             self._requested = np.hstack([self._requested, wider])
         return column
 
-    def _taint_number(self, found: tuple[Taint, ...]) -> int:
-        number = self._taint_numbers.setdefault(found, len(self.taint_sets))
-        if number == len(self.taint_sets):
-            self.taint_sets.append(found)
-        return number
-
     def _id(self, name: str) -> int:
         ident = self._ids.get(name)
         if ident is None:
             ident = self._ids[name] = self._free.pop() if self._free else len(self._ids)
             if ident >= len(self._rows):
                 self._rows = grown(self._rows, 2 * len(self._rows), -1)
-            self._rows[ident] = -1
+            self._rows[ident], self._names[ident] = -1, name
         return ident
+
+    def _forget_labels(self) -> None:
+        """Keep the newest labels that were asked for: pods may ask for any. Not within a cycle, which goes by numbers
+        that a column made anew may not have.
+        """
+        while len(self._labels) > _KEPT:
+            del self._labels[next(iter(self._labels))]
+
+    def _give_back(self, ident: int) -> None:
+        """Have the number of a node that is not there, and that no pod waits for, be another's."""
+        if self._rows[ident] < 0 and not self._on.get(ident):
+            self._on.pop(ident, None)
+            del self._ids[self._names.pop(ident)]
+            self._free.append(ident)
 
     def _forget_images(self, node: Node) -> None:
         for name in node.images:

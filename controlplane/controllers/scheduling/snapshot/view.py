@@ -51,6 +51,11 @@ class ClusterView:
         self.claims: dict[str, str] = {}
         self.problems: dict[tuple[str, str, str], str] = {}
         self._tables = self._readers()
+        # The objects of which events tell what they were and are: a pod is helped by what becomes of its own.
+        self._told: Mapping[str, Mapping[tuple[str, str], object]] = {
+            kinds.PERSISTENT_VOLUME_CLAIMS.name: self.cluster.claims,
+            kinds.RESOURCE_CLAIMS.name: self.cluster.devices.claims,
+        }
 
     # ---------------------------------------------------------------- what the watch shows
 
@@ -141,11 +146,13 @@ class ClusterView:
         put, drop = self._tables[kind.name]
         metadata = meta(obj)
         place = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+        told = self._told.get(kind.name, {})
+        before = told.get(place)
         if gone:
             drop(place)
         else:
             put(obj)
-        return [ClusterEvent(kind.kind, "Delete" if gone else "Update")]
+        return [ClusterEvent(kind.kind, "Delete" if gone else "Update", before, told.get(place))]
 
     # ---------------------------------------------------------------- what is taken
 
