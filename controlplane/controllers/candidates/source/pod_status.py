@@ -65,7 +65,7 @@ def _is_left_alone(pod: SourcePodObserved, known: Candidate | None) -> bool:
     return not (pod.stopping and isinstance(seen, DelegateStatus) and rank(seen.pod_phase) == 2)
 
 
-def _say(pass_: PodPass, pod: SourcePodObserved, again: bool = False, /, **said: Any) -> None:  # noqa: FBT
+def _say(pass_: PodPass, pod: SourcePodObserved, again: bool = False, /, **said: Any) -> None:
     """Show a status of this pod in the epoch under way; `again`: also if the pod says already that it shows it."""
     _write(pass_, pod, StatusShown(uid=pod.uid, epoch=pass_.state.epoch, **said), again=again)
 
