@@ -51,6 +51,11 @@ MENDED: list[tuple[str, int, str]] = [
     ),
     (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
     (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
+    (
+        CANDIDATES,
+        962417,
+        "a target whose log went back refused what it had bound, of a source that is uninvited by now",
+    ),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
     (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),
     (

@@ -188,7 +188,7 @@ def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
             return True
         pass_.say(events.Admitted(reason=TargetReason.INVITED))
         return False
-    if state.binding is not None or _runs_unjudged(state, seen):
+    if state.binding is not None or _runs_unrefused(state, seen):
         return True  # too late to say no before it is known whether it was bound
     if state.refused is None or (state.refused.reason, state.refused.message) != (reason, message):
         pass_.say(events.Refused(reason=TargetReason(reason), message=message))
@@ -204,10 +204,11 @@ def _admit(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
     return False
 
 
-def _runs_unjudged(state: TargetState, seen: events.CandidateObserved) -> bool:
-    """Whether the Pod is on a node and the log never judged its Candidate: it was lost, or put back to before that."""
-    pod, judged = state.pod, state.admitted or state.refused is not None
-    return pod is not None and bool(pod.node) and pod.owner == seen.uid and not judged
+def _runs_unrefused(state: TargetState, seen: events.CandidateObserved) -> bool:
+    """Whether the Pod is on a node, and the log never refused its Candidate: it was lost, or put back to before the
+    binding. Its source would place the pod elsewhere on a refusal, while it runs here."""
+    pod = state.pod
+    return pod is not None and bool(pod.node) and pod.owner == seen.uid and state.refused is None
 
 
 def _allow(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
