@@ -10,7 +10,6 @@ from controlplane.controllers.podgroups.explain import explain_group
 from controlplane.controllers.podgroups.hosting import host
 from controlplane.controllers.podgroups.objects import GROUP_NAME, POD_GROUPS, PODS
 from controlplane.kube.kinds import Json, meta
-from controlplane.log.event import Recorded
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import pod_manifest
 from tests.podgroups.stage import Stage
@@ -72,14 +71,15 @@ def _decided(scene: Stage) -> list[Any]:
     return scene.recorded(GroupStatusDecided)
 
 
-def _of_group(scene: Stage) -> list[Recorded]:
-    return [one for one in scene.log if one.stream == f"podgroup/team-a/{GROUP}"]
+def _said(scene: Stage) -> str:
+    return explain_group([one for one in scene.log if one.stream == f"podgroup/team-a/{GROUP}"], ()).sentence
 
 
 def test_the_status_is_the_schedulers_that_writes_it() -> None:
     """Its groups stayed Pending or Inqueue in turns, one write a second by each, and none of their pods was placed in
     between; what was complete was Pending and Completed in turns."""
     scene = web(stage(status_for=("controlplane",)), "p1", "p2", members="2")
+    assert "admitted by its scheduler, or by this service where podgroups.statusFor" in _said(scene)
     volcano = VolcanoScheduler(scene)
     volcano.sessions(5)
     assert scene.get(POD_GROUPS, GROUP)["status"]["phase"] == "Inqueue"
@@ -93,7 +93,7 @@ def test_the_status_is_the_schedulers_that_writes_it() -> None:
     assert scene.get(POD_GROUPS, GROUP)["status"]["phase"] == "Inqueue"
     assert scene.requests[PATCHED] == 0
     assert _decided(scene) == []
-    assert "It is Inqueue" in explain_group(_of_group(scene), ()).sentence
+    assert "It is Inqueue, as its scheduler says" in _said(scene)
 
 
 def test_the_condition_about_the_owner_is_written_all_the_same() -> None:
@@ -116,7 +116,7 @@ def test_two_that_write_the_status_do_so_less_and_less_often_and_it_is_told() ->
     scene = web(stage(), "p1", "p2", members="2")
     VolcanoScheduler(scene).sessions(600)
     assert scene.requests[PATCHED] <= 12
-    said = explain_group(_of_group(scene), ()).sentence
+    said = _said(scene)
     assert "Somebody else writes its status as well" in said
     assert "podgroups.statusFor" in said
 

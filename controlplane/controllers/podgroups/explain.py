@@ -39,6 +39,7 @@ from controlplane.runtime.streams import object_of
 
 _STANDING: dict[str, Word] = {"Inqueue": "Admitted", "Running": "Running", "Completed": "Finished"}
 _NO_CAPACITY = "room: not known, because nodes or pods are not in view"
+_BY_WHOM = "it is admitted by its scheduler, or by this service where podgroups.statusFor names that"
 
 
 def explain_member(events: Sequence[Recorded], around: Sequence[Recorded]) -> Explanation:
@@ -147,7 +148,7 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     why = ", as its scheduler says" if by_scheduler else _why_phase(state, seen, decided, there)
     capacity = last(around, RoomObserved) if waits else None
     if waits:
-        why += f"; {_known_of(capacity)}"
+        why += f"; {_known_of(capacity) if state.ours else _BY_WHOM}"
     failure = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
