@@ -148,7 +148,7 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     why = ", as its scheduler says" if by_scheduler else _why_phase(state, seen, decided, there)
     capacity = last(around, RoomObserved) if waits else None
     if waits:
-        why += f"; {_known_of(capacity) if state.ours else _BY_WHOM}"
+        why += f"; {_known_of(state, capacity)}"
     failure = f" The last write failed: {state.slot.trouble.message}." if state.slot.trouble is not None else ""
     owner = f" It is owned by {seen.owner}." if seen.owner else " Nobody owns it."
     counts = f" Of its members {seen.running} run, {seen.succeeded} succeeded and {seen.failed} failed."
@@ -157,8 +157,11 @@ def explain_group(events: Sequence[Recorded], around: Sequence[Recorded]) -> Exp
     return answer(standing, sentence, last(events, GroupObserved), decided, capacity)
 
 
-def _known_of(capacity: Recorded | None) -> str:
-    """Return what is known of the cluster's capacity."""
+def _known_of(state: PodGroupState, capacity: Recorded | None) -> str:
+    """Return what is known of the cluster's capacity, or who admits a group that is not ours to admit, as far as is
+    known."""
+    if not state.ours:
+        return _BY_WHOM
     event = capacity.event if capacity is not None else None
     return PHRASES[RoomObserved](event) if isinstance(event, RoomObserved) else _NO_CAPACITY
 
