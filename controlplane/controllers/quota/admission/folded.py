@@ -191,8 +191,8 @@ class FoldedAdmission:
             ranges, classes = (
                 [self.objects[stream].observed for stream in sorted(self._giving.get(one, ()))] for one in (place, "")
             )
-            specs = [one.spec for one in ranges] if place else []
-            found = self._defaults[place] = facts.pod_defaults(specs, {one.name: one.spec for one in classes})
+            limits = [one.spec for one in ranges] if place else []
+            found = self._defaults[place] = facts.pod_defaults(limits, {one.name: one.spec for one in classes})
         return found
 
     def changed(self, recorded: Recorded, change: Callable[[float], None], *, said_otherwise: bool = True) -> None:
