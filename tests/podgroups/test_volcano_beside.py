@@ -9,6 +9,7 @@ from controlplane.controllers.podgroups.events import GroupStatusDecided
 from controlplane.controllers.podgroups.explain import explain_group
 from controlplane.controllers.podgroups.hosting import host
 from controlplane.controllers.podgroups.objects import GROUP_NAME, POD_GROUPS, PODS
+from controlplane.controllers.podgroups.phrases import PHRASES
 from controlplane.kube.kinds import Json, meta
 from controlplane.runtime.controller import WriteRefusal
 from tests.podgroups.scenes import pod_manifest
@@ -107,6 +108,8 @@ def test_the_condition_about_the_owner_is_written_all_the_same() -> None:
     (condition,) = group["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("OwnerResolved", "False")
     assert group["status"]["phase"] == "Inqueue"
+    (decided,) = _decided(scene)
+    assert PHRASES[GroupStatusDecided](decided) == "PodGroup is to say who owns it"
     before = scene.requests[PATCHED]
     volcano.sessions(60)
     assert scene.requests[PATCHED] == before == 1

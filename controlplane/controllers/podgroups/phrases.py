@@ -56,7 +56,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.OwnerResolved: "belongs to {e.group} of {e.resolution.owner.kind} {e.resolution.owner.name}",
         events.GroupCreationDecided: "PodGroup is to be created, for {e.min_member} members",
         events.GroupUpdateDecided: "PodGroup is to ask for {e.min_member} members",
-        events.GroupStatusDecided: "PodGroup's phase is to be {e.phase}",
+        events.GroupStatusDecided: lambda e: (
+            "PodGroup is to say who owns it" if e.conditions_only else f"PodGroup's phase is to be {e.phase}"
+        ),
         events.MembershipDecided: "pod is to carry the name {e.group}",
         events.MemberWarned: "pod is to say: {e.warning}",
         events.RulesNoted: lambda e: "ConfigMap is to say that its rules are refused" if e.note else "note is to go",

@@ -55,7 +55,7 @@ from controlplane.controllers.connectivity.versions import ResourceVersionTracke
 from controlplane.kube.kinds import MULTIKUEUE_CLUSTERS, NAMESPACES, POD_GROUPS
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange
-from controlplane.runtime.observations import forget
+from controlplane.runtime.observations import forget, is_end_of_another
 
 OWNS = frozenset({STREAM, TARGET, NAMESPACE, GROUP})
 HEARS = frozenset({"cluster", "fleet", "service", "virtualnode"})
@@ -162,13 +162,9 @@ class SourceController(SourceCandidates):
     def _fold_node(self, cluster: str, recorded: Recorded) -> None:
         """Note which virtual Nodes there are: pods may be bound to them."""
         before, event = self.nodes.get(cluster), recorded.event
-        if isinstance(event, VirtualNodeGone):
-            if event.uid != self._node_uids.get(cluster, event.uid):
-                return
-            self._node_uids.pop(cluster, None)
+        if is_end_of_another(self._node_uids, cluster, event):
+            return
         leaving = isinstance(event, (VirtualNodeGone, VirtualNodeRemoved))
-        if isinstance(event, VirtualNodeObserved):
-            self._node_uids[cluster] = event.uid
         if leaving or (isinstance(event, VirtualNodeObserved) and event.deleting):
             self.nodes.pop(cluster, None)
         elif isinstance(event, VirtualNodeObserved):
