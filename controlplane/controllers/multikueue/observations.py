@@ -338,7 +338,8 @@ class CloneGone(ObjectGone):
 class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
-    which this is the copy for all its Workloads; `prebuilt` is then the first of them."""
+    which this is the copy for all its Workloads; `prebuilt` is then the first of them. Of a pod alone: `succeeded`, and
+    `finalizing`, where nothing but its finalizers keeps it, and nothing of it runs; both False in older records."""
 
     kind: str
     prebuilt: str = ""
@@ -349,8 +350,15 @@ class RemoteJobObserved(Observation):
     size: dict[str, int] = {}
     sized: str = ""
     shared: str = ""
+    succeeded: bool = False
+    finalizing: bool = False
     status: str
     kept: Kept = {}
+
+    @property
+    def over(self) -> bool:
+        """Whether it has run, or nothing keeps it but its finalizers."""
+        return self.finished or self.finalizing
 
 
 class RemoteJobGone(ObjectGone):

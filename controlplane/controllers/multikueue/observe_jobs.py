@@ -9,7 +9,7 @@ from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import Misfit
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import PODS, Json, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.log.event import Body, body_of
 
@@ -58,18 +58,22 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         )
     size = _size(adapter, obj)
     part = adapter.sized(fields.section(obj, "spec")) if size else {}
+    outcome = adapter.outcome(status)
+    of_a_pod = adapter.kind == PODS
     sized = body_of(part) if part else None
     event = observations.RemoteJobObserved(
         **identity,
         kind=adapter.kind.name,
         prebuilt=bound,
         suspended=adapter.suspended(obj),
-        finished=adapter.outcome(status) is not None,
+        finished=outcome is not None,
         inactive=not adapter.active(status),
         synced=_synced(adapter, obj),
         size=size,
         sized=sized.ref if sized is not None else "",
         shared=shared,
+        succeeded=of_a_pod and outcome is not None and outcome.success,
+        finalizing=of_a_pod and identity["deleting"] and meta(obj).get("deletionGracePeriodSeconds") == 0,
         status=body.ref,
     )
     return event, (body, *([sized] if sized is not None else ()))
