@@ -229,8 +229,7 @@ class PodFramework(Behaviour):
         if pod is None or pod["spec"].get("schedulingGates") or _over(pod):
             return None
         if _deleting(pod):
-            if _POD.active(pod.get("status") or {}):
-                self._show(pod, {"phase": "Failed"})
+            self._end(pod)
             return None
         uid, at = meta(pod)["uid"], timestamp(self.clock.now())
         if not _POD.active(pod.get("status") or {}):
@@ -244,6 +243,11 @@ class PodFramework(Behaviour):
         failed = ((meta(pod).get("annotations") or {}).get(OUTCOME) or self._pace.outcome) == "fail"
         self._show(pod, {"phase": "Failed" if failed else "Succeeded"})
         return None
+
+    def _end(self, pod: Json) -> None:
+        """Stop a pod that is deleted, and only its finalizers keep; one that never ran stays as it is."""
+        if _POD.active(pod.get("status") or {}):
+            self._show(pod, {"phase": "Failed"})
 
     def _duration(self, pod: Json) -> timedelta:
         said = (meta(pod).get("annotations") or {}).get(DURATION)
