@@ -255,3 +255,13 @@ def test_what_has_succeeded_is_not_done_again_by_the_pod_that_comes_in_its_place
     group.pod_gone("p-2").pod("q-2").workload(**group.owned("p-0", "q-1", "q-2"))
     assert group.writes() == [("JobCreation", "q-1")]
     assert group.writes() == []
+
+
+def test_the_status_of_the_next_first_pod_is_shown_also_if_it_is_that_of_the_one_before() -> None:
+    """Pods that start in the same second have the same one: it counted as written, and the pod never showed that it
+    runs."""
+    group = Pods("a").running()
+    group.copy("a", "p-0", status=TWO, finished=True, inactive=True).pod("p-0", status=TWO, finished=True)
+    group.tick(seconds=2).pod_gone("p-0").pod("q-0").workload(**group.owned("q-0", "p-1"))
+    group.copy("a", "q-0", status=ONE, inactive=False).copy("a", "p-1", status=ONE, inactive=False)
+    assert group.tick(seconds=5).writes() == [("StatusRelay", "")]

@@ -185,6 +185,8 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         state = _end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
     of = seen.owner if seen.replaced else None
+    if before is not None and before.owner != seen.owner:
+        state = _replace(state, relayed="")  # what was written was the status of another job, or of another pod
     return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner))
 
 
