@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.controllers.multikueue.events import (
     CopyJudged,
     FinalizerAdditionDecided,
     FinalizerRemovalDecided,
+    GroupPodChosen,
     RemovalDecided,
     StatusRelayDecided,
 )
@@ -265,3 +268,35 @@ def test_the_status_of_the_next_first_pod_is_shown_also_if_it_is_that_of_the_one
     group.tick(seconds=2).pod_gone("p-0").pod("q-0").workload(**group.owned("q-0", "p-1"))
     group.copy("a", "q-0", status=ONE, inactive=False).copy("a", "p-1", status=ONE, inactive=False)
     assert group.tick(seconds=5).writes() == [("StatusRelay", "")]
+
+
+@pytest.mark.parametrize("end", [{"finished": True, "inactive": True, "status": TWO}, {"deleting": True}])
+def test_a_first_pod_that_has_ended_is_not_run_once_more_when_its_group_is_dispatched_again(
+    end: dict[str, Any],
+) -> None:
+    """It was created as the group's job: it ran twice, and was one pod too many for the worker's Kueue."""
+    group = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    group.copy("a", "p-0", status=TWO, finished=True, inactive=True).pod("p-0", **end)
+    group.tick(seconds=2).decide()
+    group.pod("q-0")
+    group.workload(
+        {"Evicted": "Preempted", "QuotaReserved": False, "Admitted": False},
+        check="Pending",
+        cluster_name="",
+        **group.owned("p-0", "p-1", "p-2", "q-0"),
+    )
+    group.decide()
+    for name in ("p-0", "p-1", "p-2"):
+        group.copy_gone("a", name)
+    group.clone_gone("a")
+    group.workload({"QuotaReserved": True, "Evicted": False})
+    (chosen,) = group.decide()
+    assert isinstance(chosen, GroupPodChosen)
+    assert chosen.owner.name == "p-1"
+    assert group.names() == ["Nomination", "Clone a"]
+    group.workload(nominated=["a"])
+    group.clone("a", RUNS)
+    assert group.writes() == [("WinnerChosen", ""), ("JobCreation", "")]
+    group.copy("a", "p-1").decide()
+    group.workload({"Admitted": True}, check="Ready", cluster_name="a", nominated=[])
+    assert sorted(group.writes()) == [("JobCreation", "p-2"), ("JobCreation", "q-0")]

@@ -57,6 +57,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
         R.NOMINATED: ("winner", "w.nominated"),
     },
     events.AttemptBegun: {R.NOMINATED_BY_ANOTHER: (*_ASKED, "w.nominated"), R.SLICE_FOLLOWS: _ASKED},
+    events.GroupPodChosen: {R.POD_ENDED: ("job.status", "job.present", "w.quota", "{any}/j.present")},
     events.ClustersScored: {ANY: (*_ASKED, "w.nominated")},
     events.CloneDecided: {
         R.SLICE_FOLLOWS: ("w.quota", "w.cluster", *_THERE, "{c}/j.present"),

@@ -16,8 +16,9 @@ from controlplane.controllers.multikueue.dispatch import dispatch
 from controlplane.controllers.multikueue.draining import drain, rest_of_deleted
 from controlplane.controllers.multikueue.elastic import NOT_RESIZED, follow, handed_over, outlast, refuses, seat
 from controlplane.controllers.multikueue.ended import end_is_told, finish_outgrown, report_end
-from controlplane.controllers.multikueue.events import WorkloadDecision
+from controlplane.controllers.multikueue.events import GroupPodChosen, WorkloadDecision
 from controlplane.controllers.multikueue.final_status import late_status
+from controlplane.controllers.multikueue.members import next_of_group
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -216,5 +217,7 @@ def _advance(
         return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one
     elif check.state == "Pending" and (cluster := seat(pass_, local)):
         follow(pass_, local, check, route, job, cluster)
+    elif check.state == "Pending" and (pod := next_of_group(pass_, local)):
+        pass_.say(GroupPodChosen(owner=pod, reason=WorkloadReason.POD_ENDED))
     elif check.state == "Pending":
         dispatch(pass_, local, check, route, job)

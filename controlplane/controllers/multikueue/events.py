@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import ClassVar, Literal
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.observations import OBSERVATIONS, Priority
+from controlplane.controllers.multikueue.observations import OBSERVATIONS, Owner, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.event import Event, Part
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
@@ -67,6 +67,12 @@ class AttemptBegun(WorkloadDecision):
 
     attempt: int
     clusters: list[str]
+
+
+class GroupPodChosen(WorkloadDecision):
+    """A group of pods is known by this one from now on: the one by which it was has ended, or is going."""
+
+    owner: Owner
 
 
 class ClusterScore(Part):
@@ -299,6 +305,7 @@ EVENTS: tuple[type[Event], ...] = (
     *OBSERVATIONS,
     NominationDecided,
     AttemptBegun,
+    GroupPodChosen,
     ClustersScored,
     CloneDecided,
     GateOpeningDecided,

@@ -11,8 +11,9 @@ from controlplane.controllers.multikueue.context import KUEUES_GATE
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.ended import forbidden, refused
 from controlplane.controllers.multikueue.events import JobCreationDecided, StatusRelayDecided
-from controlplane.controllers.multikueue.observations import JobObserved, RemoteJobObserved
+from controlplane.controllers.multikueue.observations import JobObserved, Owner, RemoteJobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.kinds import PODS
 
 
 def create_members(pass_: WorkloadPass, cluster: str) -> None:
@@ -45,6 +46,21 @@ def _is_to_run(pass_: WorkloadPass, local: JobObserved) -> bool:
     """Whether a pod of a group stays gated here, and is neither over nor going."""
     stays = pass_.context.policy.pod_gate == KUEUES_GATE or local.held
     return stays and not local.deleting and not local.finished
+
+
+def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
+    """Return the pod by which a group is to be known from now on, where the one by which it is has ended, or is going,
+    and no copy of it is anywhere; None where it stays. Created as the group's job, it would run once more."""
+    job, state = pass_.context.job, pass_.state
+    if job is None or not job.group or not (job.finished or job.deleting) or state.unsure:
+        return None
+    there = any(copy.name == job.name for remote in state.remotes.values() for copy in remote.jobs)
+    if there or any(isinstance(effect.decision, JobCreationDecided) for effect in state.effects.values()):
+        return None
+    for one in pass_.context.members:
+        if _is_to_run(pass_, one) and one.uid in local.owners:
+            return Owner(api_version=PODS.api_version, kind=PODS.kind, name=one.name, uid=one.uid)
+    return None
 
 
 def remove_members(pass_: WorkloadPass, cluster: str) -> None:

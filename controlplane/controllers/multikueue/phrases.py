@@ -146,6 +146,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         multikueue.AttemptBegun: lambda e: _attempted(
             f"{'follows to' if e.reason == R.SLICE_FOLLOWS else 'nominated by somebody else:'} {', '.join(e.clusters)}"
         )(e),
+        multikueue.GroupPodChosen: "group of pods is known by {e.owner.name} from now on",
         multikueue.ClustersScored: lambda e: _attempted(f"scored: {_scores(e)}")(e),
         multikueue.CloneDecided: _attempted("copy is to be created"),
         multikueue.GateOpeningDecided: _attempted("copy may preempt others"),

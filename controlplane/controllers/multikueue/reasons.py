@@ -37,6 +37,7 @@ class WorkloadReason(StrEnum):
     LOCAL_DELETED = "LocalDeleted"
     ORPHANED = "Orphaned"
     POD_GONE = "PodGone"
+    POD_ENDED = "PodEnded"
     NOT_NOMINATED = "NotNominated"
     SPEC_DIFFERS = "SpecDiffers"
     STALE_COPY = "StaleCopy"

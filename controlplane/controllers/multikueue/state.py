@@ -332,13 +332,17 @@ def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: 
 
 
 def _fold_choice(
-    state: WorkloadState, event: events.AttemptBegun | events.WinnerChosen | events.WinnerReleased
+    state: WorkloadState,
+    event: events.AttemptBegun | events.GroupPodChosen | events.WinnerChosen | events.WinnerReleased,
 ) -> WorkloadState:
     match event:
         case events.AttemptBegun():
             return _begun(state, event.attempt)
         case events.WinnerChosen():
             return _replace(_without_openings(state), winner=event.cluster)
+        case events.GroupPodChosen():
+            local = _replace(state.local, owner=event.owner) if state.local is not None else None
+            return _seated(_replace(state, local=local, relayed=""))
         case events.WinnerReleased():
             jobs = [target for target in state.effects if target.startswith(f"{event.cluster}/Job")]
             return _replace(_withdrawn(state, *jobs), winner="")
@@ -388,6 +392,7 @@ _FOLDS: ByClass[Callable[[WorkloadState, Any, Recorded], WorkloadState]] = ByCla
         events.EffectFailed: _fold_failure,
         events.WorkloadWrite: _fold_write,
         events.AttemptBegun: lambda state, event, _: _fold_choice(state, event),
+        events.GroupPodChosen: lambda state, event, _: _fold_choice(state, event),
         events.WinnerChosen: lambda state, event, _: _fold_choice(state, event),
         events.WinnerReleased: lambda state, event, _: _fold_choice(state, event),
         events.ClusterRefused: lambda state, event, _: _fold_refusal(state, event),

@@ -203,11 +203,17 @@ def _fit(scene: ActorContext, cpus: int) -> None:
 
 
 def _delete_job(scene: ActorContext, step: Step) -> None:
+    """Delete a job, or the pods of a group with their Workload, which keeps them until others are in their place."""
+    store = scene.environment.management.store
     for name, kind in scene.submitted.items():
         if is_of(step.where, name):
             scene.deleted.add(name)
             with suppress(ApiError):
-                scene.environment.management.store.delete(kind, "default", name)
+                store.delete(kind, "default", name)
+    if any(is_of(step.where, name) and name != step.where for name in scene.submitted):
+        for record in workloads_of(scene, step.where):
+            with suppress(ApiError):
+                _delete(scene.environment.management, record)
 
 
 def _preempt(scene: ActorContext, step: Step) -> None:
