@@ -327,6 +327,8 @@ def test_many_nodes_are_written_in_slices_by_the_prefixes_of_their_names() -> No
 def test_an_assignment_of_the_older_form_is_read() -> None:
     made = {"levels": [BLOCK], "domains": [{"values": ["b1"], "count": 2}]}
     assert topology_assignment(made, "x") == TopologyAssignment((BLOCK,), (DomainPods(("b1",), 2),))
+    with pytest.raises(Misfit, match=r"x.domains.values: a domain has a value at least"):
+        topology_assignment({**made, "domains": [{"values": [], "count": 2}]}, "x")
 
 
 @pytest.mark.parametrize(

@@ -159,11 +159,12 @@ class TopologyFleet:
             self._relink()
 
     def _relink(self) -> None:
-        """Find out anew which flavors have a topology, and what is used of it."""
+        """Find out anew which flavors have a topology, and what is used of it. One without levels places nothing."""
+        of = {name: one for name, one in self.topologies.items() if one.levels}
         self.flavors = {
-            name: TopologyFlavor(self, flavor, self.topologies[flavor.topology])
+            name: TopologyFlavor(self, flavor, of[flavor.topology])
             for name, flavor in self._specs.items()
-            if flavor.topology in self.topologies
+            if flavor.topology in of
         }
         self.usage = {}
         for several in self._placed.values():
