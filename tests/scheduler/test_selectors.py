@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -92,6 +93,9 @@ UNKNOWN = [
     "9223372036854775808 == 1",
     "!" * 500 + "true",
     "(" * 500 + "true" + ")" * 500,
+    "true" + " == true" * 250,
+    "device.driver" + ".lowerAscii()" * 240 + ' == "d"',
+    "true in [" * 99 + "true" + "]" * 99,
     "true" + " " * LONGEST,
     "cel.bind(device, 1, device == 1)",
 ]
@@ -155,3 +159,34 @@ def test_an_expression_of_many_parts_is_evaluated(sign: str) -> None:
     parts = sign.join(['device.driver=="d"'] * 400)
     assert compiled(parts)(Selected("d"))
     assert not compiled(parts)(Selected("other"))
+
+
+def deeper(frames: int, ask: Callable[[], str]) -> str:
+    return ask() if not frames else deeper(frames - 1, ask)
+
+
+def nested(times: int) -> list[str]:
+    bound = "cel.bind(x, quantity(" * times + '"1"' + ') == quantity("1"), "1")' * times
+    return [
+        "true" + " == true" * 2 * times,
+        "device.driver" + ".lowerAscii()" * 2 * times + ' == "d"',
+        "true in [" * 2 * times + "true" + "]" * 2 * times,
+        "(" * 2 * times + "true" + ")" * 2 * times,
+        "!" * 2 * times + "true",
+        f'{bound} == "1"',
+    ]
+
+
+@each("text", [*nested(24), *nested(49)])
+def test_how_deep_an_expression_may_be_is_not_said_by_who_asks(text: str) -> None:
+    """Who asks has called some hundred functions, and the interpreter ends at a thousand."""
+    alone = answer_or_refusal(lambda: compiled(text)(Selected("d")))
+    compiled.cache_clear()
+    assert deeper(350, lambda: answer_or_refusal(lambda: compiled(text)(Selected("d")))) == alone
+
+
+def answer_or_refusal(ask: Callable[[], bool]) -> str:
+    try:
+        return str(ask())
+    except UnknownExpression as error:
+        return str(error)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 LONGEST = 10 * 1024
 """The longest expression that the API admits (`CELSelectorExpressionMaxLength`)."""
-_DEEPEST = 100
+_DEEPEST, _HIGHEST = 50, 100
+"""How deep parentheses, calls and conditions are nested at most, and how many parts stand on one another: whoever reads
+and evaluates them needs ten and three frames of the interpreter for each, and it has a thousand. CEL has 250 of both.
+"""
 _INTS = range(-(2**63), 2**63)
 
 
@@ -29,6 +32,13 @@ class Expression:
     kind: str
     value: Any = None
     parts: tuple[Expression, ...] = ()
+    height: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        height = 1 + max((part.height for part in self.parts), default=0)
+        if height > _HIGHEST:
+            raise UnknownExpression("it is nested too deeply")
+        object.__setattr__(self, "height", height)
 
 
 _TOKEN = re.compile(
