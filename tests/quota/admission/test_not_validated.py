@@ -3,11 +3,13 @@ others get their quota all the same."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from tests.quota.admission import devices
@@ -164,3 +166,16 @@ def test_places_that_cannot_be_read(assignment: Json, field: str) -> None:
     scene.put(kinds.WORKLOADS, "w", NS, status={**status, "admission": admission, "unhealthyNodes": unhealthy})
     goes_on(scene, "free")
     assert fields_refused(scene) == [f"status.admission.podSetAssignments.topologyAssignment.{field}"]
+
+
+@pytest.mark.parametrize("type_", ["QuotaReserved", "PodsReady", "Evicted"])
+def test_a_moment_without_a_time_zone_is_none(type_: str) -> None:
+    scene = Scene(pods_ready=WaitForPodsReady(timedelta(minutes=5), timedelta(minutes=5)))
+    scene.queue("q")
+    scene.workload("w", "q")
+    scene.put(kinds.WORKLOADS, "w", NS, metadata={"creationTimestamp": "2026-01-01"})
+    scene.settle()
+    scene.set_condition("w", type_, "False" if type_ == "PodsReady" else "True")
+    odd = [{**one, "lastTransitionTime": "2026-01-01"} for one in scene.status("w")["conditions"]]
+    scene.put(kinds.WORKLOADS, "w", NS, status={**scene.status("w"), "conditions": odd})
+    goes_on(scene)
