@@ -179,3 +179,14 @@ def test_a_moment_without_a_time_zone_is_none(type_: str) -> None:
     odd = [{**one, "lastTransitionTime": "2026-01-01"} for one in scene.status("w")["conditions"]]
     scene.put(kinds.WORKLOADS, "w", NS, status={**scene.status("w"), "conditions": odd})
     goes_on(scene)
+
+
+def test_a_pod_set_that_has_another_name_since_it_was_placed() -> None:
+    scene = placed()
+    submit(scene, "w")
+    scene.settle()
+    (pod_set,) = scene.of("w")["spec"]["podSets"]
+    scene.put(kinds.WORKLOADS, "w", NS, spec={**scene.of("w")["spec"], "podSets": [{**pod_set, "name": "new"}]})
+    scene.put(kinds.WORKLOADS, "w", NS, status={**scene.status("w"), "unhealthyNodes": [{"name": "n1"}]})
+    scene.pass_time(60)
+    goes_on(scene, "free")

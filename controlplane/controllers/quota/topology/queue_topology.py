@@ -152,7 +152,7 @@ class QueueTopology:
         wanted = {pod_set.name: pod_set for pod_set in info.workload.pod_sets}
         for result in assignment.pod_sets:
             named = self._flavors_of(result) if result.topology is not None else []
-            if result.topology is None or len(named) != 1:
+            if result.topology is None or len(named) != 1 or result.name not in wanted:
                 continue
             admission = info.workload.admission if info.workload.reserves else None
             given = admission.of(result.name) if admission is not None else None
