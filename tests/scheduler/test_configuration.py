@@ -82,12 +82,21 @@ def test_a_plugin_of_ones_own_comes_last_and_may_replace_all() -> None:
 
 
 def test_a_point_of_its_own_overrides_multi_point() -> None:
-    framework = profile(score=enabled(("NodeResourcesFit", 9), disabled=("ImageLocality", "NodeResourcesFit")))
+    framework = profile(score=enabled(("NodeResourcesFit", 9), disabled=("ImageLocality",)))
     assert names(framework, "score")[0] == "NodeResourcesFit"
     assert "ImageLocality" not in names(framework, "score")
     assert framework.weights["NodeResourcesFit"] == 9
     assert "NodeResourcesFit" in names(framework, "filter")
     assert names(profile(score=enabled("Mine")), "filter").count("Mine") == 0
+
+
+def test_what_a_point_turns_off_and_names_itself_has_the_order_of_the_point() -> None:
+    """`expandMultiPointPlugins` in kubernetes/kubernetes pkg/scheduler/framework/runtime/framework.go, v1.36."""
+    alone = profile(filter=enabled("Mine", "NodePorts", "NodeName", disabled=("*",)))
+    assert names(alone, "filter") == ["Mine", "NodePorts", "NodeName"]
+    again = profile(filter=enabled("Mine", "NodeName", disabled=("NodeName",)))
+    assert names(again, "filter")[0] == "NodeUnschedulable"
+    assert names(again, "filter")[-2:] == ["Mine", "NodeName"]
 
 
 def test_args_reach_their_plugin() -> None:

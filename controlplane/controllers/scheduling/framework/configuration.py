@@ -266,11 +266,11 @@ class _Builder:
     def _point(self, point: str, kind: type[Plugin], multi: list[tuple[PluginEntry, str]]) -> list[Plugin]:
         given = self.profile.plugins.get(point, PluginSet())
         where = f"{self.where}.plugins.{point}.enabled"
-        everywhere = {entry.name for entry, _ in multi}
+        everywhere = {entry.name for entry, _ in multi if not given.disables(entry.name)}
         explicit = [(entry, f"{where}[{at}]") for at, entry in enumerate(given.enabled)]
         named = {entry.name for entry, _ in explicit}
         first = [one for one in explicit if one[0].name in everywhere]
-        middle = [one for one in multi if one[0].name not in named and not given.disables(one[0].name)]
+        middle = [one for one in multi if one[0].name in everywhere - named]
         last = [one for one in explicit if one[0].name not in everywhere]
         found = []
         for entry, place in [*first, *middle, *last]:
