@@ -152,3 +152,18 @@ def test_what_caused_an_eviction_is_counted_by_what_a_status_has_room_for() -> N
     (counted,) = scene.status("w")["schedulingStats"]["evictions"]
     assert counted == {"reason": "Deactivated", "underlyingCause": "R" * 316, "count": 1}
     assert len(scene.condition("w", "Evicted")["reason"]) == 1024
+
+
+@each("weight", ["0", "1n"])
+def test_a_share_beyond_64_bits_is_the_largest_one(weight: str) -> None:
+    """An API server takes no other number, and nothing of the status with it."""
+    scene = Scene(fair_sharing=True)
+    scene.queue("q", "0", cohortName="all", fairSharing={"weight": weight})
+    scene.queue("lender", "1E", cohortName="all")
+    scene.workload("w", "q", "9000000000000000")
+    scene.settle()
+    scene.queue("lender", "1", cohortName="all")
+    scene.settle()
+    scene.pass_time(5)
+    status = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]
+    assert status["fairSharing"] == {"weightedShare": 2**63 - 1}

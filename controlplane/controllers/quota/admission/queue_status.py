@@ -114,7 +114,7 @@ def cohort(index: AdmissionIndex, seen: events.AdmissionCohortObserved) -> Json:
 
 
 def _weighted(share: float) -> int:
-    return _LARGEST if share == math.inf else math.ceil(share)
+    return _LARGEST if share >= _LARGEST else math.ceil(share)
 
 
 def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> list[str] | None:
