@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
+from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from tests.quota.admission import devices
@@ -190,3 +191,16 @@ def test_a_pod_set_that_has_another_name_since_it_was_placed() -> None:
     scene.put(kinds.WORKLOADS, "w", NS, status={**scene.status("w"), "unhealthyNodes": [{"name": "n1"}]})
     scene.pass_time(60)
     goes_on(scene, "free")
+
+
+@pytest.mark.parametrize("kind", [kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.COHORTS])
+@pytest.mark.parametrize("said", ["x", {"admissionFairSharingStatus": ["x"]}])
+def test_a_share_that_is_none(kind: kinds.Kind, said: object) -> None:
+    scene = Scene(past_usage=AdmissionFairSharing(600, 100))
+    scene.queue("q")
+    scene.queue("broken")
+    scene.put(kinds.COHORTS, "broken", spec={})
+    scene.put(kind, "broken", NS if kind.namespaced else "", status={"fairSharing": said})
+    goes_on(scene)
+    scene.pass_time(200)
+    assert fields_refused(scene)[0].startswith("status.fairSharing")

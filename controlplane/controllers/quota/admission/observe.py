@@ -223,8 +223,10 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
 
 
 def _status(obj: Json) -> Json:
-    """Return a status whose conditions can be read, each of them once: of two nobody knows which one counts."""
+    """Return a status whose conditions can be read, each of them once: of two nobody knows which one counts. So can
+    what it says of shares."""
     found = section(obj, "status")
+    section(section(found, "fairSharing", "status"), "admissionFairSharingStatus", "status.fairSharing")
     types = [one.type for one in conditions_of(found)]
     if twice := [one for one in types if types.count(one) > 1]:
         raise BadValue("status.conditions", f"{twice[0]} is there twice")
