@@ -131,13 +131,12 @@ class _Reader:
         return found
 
     def _unary(self) -> Expression:
-        if self._takes("!"):
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise UnknownExpression("it is nested too deeply")
-            found = Expression("not", None, (self._unary(),))
-            self._depth -= 1
-            return found
+        negated = None
+        while self._takes("!"):  # two of them are as good as none, whatever stands behind
+            negated = not negated
+        if negated is not None:
+            found = self._member(self._primary())
+            return Expression("not", None, (found,)) if negated else found
         if self._takes("-"):
             kind, text = self._take()
             if kind != "number":
