@@ -11,6 +11,7 @@ from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.quantities import nanos
+from tests.quota.admission.placed import RACK, places, with_topology
 from tests.quota.admission.scene import NS, Scene
 from tests.support.rows import each
 
@@ -167,3 +168,26 @@ def test_a_share_beyond_64_bits_is_the_largest_one(weight: str) -> None:
     scene.pass_time(5)
     status = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]
     assert status["fairSharing"] == {"weightedShare": 2**63 - 1}
+
+
+@each("what", ["8Ei", "9223372036854775807"])
+def test_what_a_pod_asked_for_beyond_64_bits_is_given_back_with_it(what: str) -> None:
+    """Whoever may make pods may name a node for them, and ask for any memory there."""
+    scene = with_topology(("n1", "r1", "4"))
+    memory = [{"name": "cpu", "nominalQuota": "9"}, {"name": "memory", "nominalQuota": "9Gi"}]
+    of = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "gpu", "resources": memory}]}
+    scene.queue("q", resourceGroups=[of])
+    status = scene.objects[kinds.NODES, "", "n1"]["status"]
+    scene.put(kinds.NODES, "n1", status={**status, "allocatable": {**status["allocatable"], "memory": "8Gi"}})
+    for name, asked in (("stays", "1Gi"), ("huge", what)):
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"memory": asked}}}], "nodeName": "n1"}
+        scene.put(kinds.PODS_OF_TOPOLOGIES, name, NS, spec=spec, status={"phase": "Pending"})
+    container = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "7Gi"}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    scene.workload("w", "q", podSets=[{**pod_set, "topologyRequest": {"required": RACK}}])
+    scene.settle()
+    assert not scene.is_true("w", "QuotaReserved")
+    scene.drop((kinds.PODS_OF_TOPOLOGIES, NS, "huge"))
+    scene.pass_time(15)
+    assert scene.is_true("w", "Admitted")
+    assert places(scene, "w") == {"n1": 1}
