@@ -297,6 +297,16 @@ def test_a_plugin_that_fails_when_it_is_asked_for_the_queue_keeps_one_pod_outsid
     assert bench.on("q") == "n"
 
 
+def test_a_pod_that_is_another_schedulers_now_is_not_tried() -> None:
+    bench = ready("n")
+    bench.pod("p")
+    obj = bench.objects["pods", "p"]
+    bench._store("pods", {**obj, "spec": {**obj["spec"], "schedulerName": "another"}})
+    bench.pod("q")
+    bench.settle(1)
+    assert (bench.on("p"), bench.on("q")) == ("", "n")
+
+
 class Annotates(PreBindPlugin):
     name = "Annotates"
 

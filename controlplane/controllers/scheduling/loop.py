@@ -243,10 +243,10 @@ class Loop:
             return False
         identity = entry.pod.identity
         pod, (protocol, stream) = self.view.pods.get(identity), self.protocol_of(identity)
-        if pod is None or protocol is None or pod.node_name or not protocol.waits(stream):
+        framework = self.frameworks.get(pod.scheduler_name) if pod is not None else None
+        if pod is None or framework is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
-        framework = self.frameworks[pod.scheduler_name]
         pod = self._try.nominated(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
