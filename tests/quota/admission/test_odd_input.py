@@ -191,3 +191,30 @@ def test_what_a_pod_asked_for_beyond_64_bits_is_given_back_with_it(what: str) ->
     scene.pass_time(15)
     assert scene.is_true("w", "Admitted")
     assert places(scene, "w") == {"n1": 1}
+
+
+@each("ends", ["huge", "small"])
+def test_usage_beyond_64_bits_is_what_is_left_once_less_is_used(ends: str) -> None:
+    scene = Scene()
+    scene.queue("q", "1E", cohortName="all")
+    scene.queue("other", "0", cohortName="all")
+    scene.workload("small", "q", "3")
+    scene.workload("borrows", "other", "2")
+    scene.settle()
+    scene.workload("huge", "q", "9223372036854775807")
+    scene.settle()
+    assert all(scene.is_true(name, "Admitted") for name in ("huge", "small", "borrows"))
+    scene.finish(ends)
+    scene.settle()
+    scene.finish({"huge": "small", "small": "huge"}[ends])
+    scene.workload("last", "q", "3")
+    scene.settle()
+    scene.pass_time(2)
+    (used,) = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["flavorsUsage"]
+    assert used["resources"][0]["total"] == "3"
+    usage = scene.controller.index.engine.snapshot.queues["q"].root().usage
+    assert usage == {("default", "cpu"): 5000}
+    scene.queue("q", "6", cohortName="all")
+    scene.workload("more", "q", "2")
+    scene.settle()
+    assert not scene.is_true("more", "Admitted"), "3 and 2 are used of 6"
