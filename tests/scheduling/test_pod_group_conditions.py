@@ -27,7 +27,7 @@ def test_a_group_that_goes_before_its_coming_is_folded_is_not_forgotten() -> Non
 
 def test_a_condition_of_no_type_is_left_out() -> None:
     conditions = PodGroupConditions("test", enabled=True)
-    shown = {**GROUP, "status": {"conditions": [{"type": ["Scheduled"]}, "x", {"type": "Other"}]}}
+    shown = {**GROUP, "status": {"conditions": [{"type": ["Scheduled"]}, {"type": {}}, "x", {"type": "Other"}]}}
     new = conditions.observe(ObjectChange("@management", "", POD_GROUPS, shown, "5", False), START)
     assert new is not None
     assert isinstance(new.event, GangObserved)

@@ -111,7 +111,7 @@ def _conditions_shown(obj: Json) -> list[Json]:
 
 
 def _named(condition: Json) -> bool:
-    return isinstance(condition.get("type") or "", str)
+    return isinstance(condition.get("type", ""), str)
 
 
 class PodGroupConditions(StreamController[GangState]):
