@@ -111,8 +111,8 @@ class TopologyFlavor:
 
 class TopologyFleet:
     """See the module. `usage`: what workloads use, as decisions see it while they try; `used_by_pods`: what pods use of
-    nodes that no workload's topology assignment has placed there; `rules`: how places are chosen. What is used is exact,
-    be it more than 64 bits: a sum that had ended there would not be less once part of it is given back."""
+    nodes that no workload's topology assignment has placed there; `rules`: how places are chosen. What is used is
+    exact, be it more than 64 bits: a sum that had ended there would not be less once part of it is given back."""
 
     def __init__(self, rules: PlacementRules = DEFAULT_RULES) -> None:
         self.rules = rules
