@@ -113,9 +113,7 @@ class Search:
                 raise AllocationError(f"claim {claim.key}: more than {MOST_DEVICES} devices are asked for")
             self._constraints.append(_constraints(claim))
             self.given.append([])
-        with _calling(6 * sum(len(claim.requests) for claim in self.claims) + _CALLS * len(self.claims)):
-            done = self._next(_At(0), 0)
-        if not done:
+        if not self._found():
             if any(pool.invalid for pool in self.pools):
                 raise InvalidPools("invalid resource pools were encountered")
             return None
@@ -123,6 +121,10 @@ class Search:
             allocation_of(claim, given, self._chosen(number), self.classes, self.node)
             for number, (claim, given) in enumerate(zip(self.claims, self.given, strict=True))
         ]
+
+    def _found(self) -> bool:
+        with _calling(6 * sum(len(claim.requests) for claim in self.claims) + _CALLS * len(self.claims)):
+            return self._next(_At(0), 0)
 
     def _chosen(self, claim: int) -> list[ExactDeviceRequest]:
         """Return the alternative of each request that was taken."""

@@ -230,6 +230,17 @@ class _Builder:
         self.weights: dict[str, int] = {}
 
     def framework(self) -> Framework:
+        self._look_at_points()
+        self._read_args()
+        multi = list(self._multi_point())
+        points = {point: self._point(point, kind, multi) for point, kind in POINTS.items()}
+        for point, least in (("queueSort", 1), ("bind", 1)):
+            if len(points[point]) < least or (point == "queueSort" and len(points[point]) > 1):
+                exact = "exactly one" if point == "queueSort" else "at least one"
+                self.problems.append(f"{self.where}.plugins.{point}: {exact} plugin is needed")
+        return Framework(self.profile.scheduler_name, points, self.weights)
+
+    def _look_at_points(self) -> None:
         for point, given in self.profile.plugins.items():
             empty = point in _NO_PLUGINS_YET and not given.enabled
             if point not in POINTS and point != "multiPoint" and not empty:
@@ -240,14 +251,6 @@ class _Builder:
                 for at, name in enumerate(names)
                 if name in names[:at]
             ]
-        self._read_args()
-        multi = list(self._multi_point())
-        points = {point: self._point(point, kind, multi) for point, kind in POINTS.items()}
-        for point, least in (("queueSort", 1), ("bind", 1)):
-            if len(points[point]) < least or (point == "queueSort" and len(points[point]) > 1):
-                exact = "exactly one" if point == "queueSort" else "at least one"
-                self.problems.append(f"{self.where}.plugins.{point}: {exact} plugin is needed")
-        return Framework(self.profile.scheduler_name, points, self.weights)
 
     def _multi_point(self) -> Iterator[tuple[PluginEntry, str]]:
         """Yield the plugins of multiPoint: the defaults that are left, overridden in their place, then the others."""
