@@ -14,7 +14,7 @@ from controlplane.controllers.scheduling.framework.status import SUCCESS, Status
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from tests.scheduling.bench import PROFILE, Bench, ready
-from tests.scheduling.test_loop import waiting
+from tests.scheduling.test_loop import lose_node_of
 
 
 class Breaks(PreEnqueuePlugin, ReservePlugin, PostBindPlugin, ScorePlugin):
@@ -52,12 +52,7 @@ def test_a_plugin_that_fails_where_it_is_only_told_ends_nothing() -> None:
     bench.settle(1)
     assert bench.on("p") == "n"
     assert len(heard) == 2, "the score of an only node, and PostBind"
-    waiting(bench)
-    bench.pod("q")
-    bench.turn()
-    bench.commit(bench.outbox[0])
-    bench.delete("nodes", "n")
-    bench.commit(bench.outbox[0])
+    lose_node_of(bench, "q", "n")
     assert bench.view.claims == {}
     assert len(heard) > 2, "Unreserve"
 
