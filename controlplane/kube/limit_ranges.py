@@ -58,6 +58,8 @@ def defaults(ranges: Iterable[Spec], overhead: Mapping[str, Quantities]) -> PodD
 
 
 def _joined(before: Limits, item: Spec) -> Limits:
+    for name in ("default", "defaultRequest"):
+        amounts(item.get(name), f"limits.{name}")  # what is no quantity is named here, and not where a pod gets it
     return Limits(
         most=_merged(min, before.most, amounts(item.get("max"), "limits.max")),
         least=_merged(max, before.least, amounts(item.get("min"), "limits.min")),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TypeVar
 
-from controlplane.kube.fields import Misfit, items, number, section, strings, text
+from controlplane.kube.fields import BadValue, Misfit, items, number, section, strings, text
 from controlplane.kube.kinds import Json
 from controlplane.kube.well_known import HOSTNAME
 
@@ -27,6 +27,8 @@ POD_SET_GROUP, SLICE_SIZE = f"{_POD_SET}group-name", f"{_POD_SET}slice-size"
 SLICE, SLICE_LAYERS = f"{_POD_SET}slice-required-topology", f"{_POD_SET}slice-required-topology-constraints"
 _PLACED = frozenset({REQUIRED, PREFERRED, UNCONSTRAINED, SLICE, SLICE_LAYERS})
 
+MOST_DOMAINS = 100_000
+"""How many domains a slice has at most: an API server takes no longer lists, and no bound of their number alone."""
 T = TypeVar("T")
 Domain = tuple[tuple[str, ...], int]
 """The values of a domain's labels, from the highest level to the lowest, and how many pods it is for."""
@@ -52,6 +54,8 @@ def domains_of(assignment: Json, where: str = "topologyAssignment") -> list[Doma
 
 def _of_slice(one: Json, levels: int, where: str) -> Iterator[Domain]:
     size = number(one, "domainCount", where)
+    if size > MOST_DOMAINS:
+        raise BadValue(f"{where}.domainCount", f"{size} is more than {MOST_DOMAINS}")
     listed = _of_size(items(one, "valuesPerLevel", where), levels, f"{where}.valuesPerLevel")
     columns = [_values(level, size, f"{where}.valuesPerLevel[{at}]") for at, level in enumerate(listed)]
     counts = _counts(section(one, "podCounts", where), size, f"{where}.podCounts")

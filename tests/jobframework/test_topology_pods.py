@@ -327,6 +327,13 @@ def test_assignments_are_read_as_the_api_has_them() -> None:
             domains_of({"slices": [{**one, **broken}]})
 
 
+def test_a_number_of_domains_alone_takes_no_memory() -> None:
+    """An API server has no bound for it where all domains are alike."""
+    one = {"domainCount": 2**31 - 1, "valuesPerLevel": [{"universal": "n1"}], "podCounts": {"universal": 1}}
+    with pytest.raises(Misfit, match=r"slices\[0\].domainCount: 2147483647 is more than 100000"):
+        domains_of({"levels": [HOST], "slices": [one]})
+
+
 def test_the_workers_of_an_mpijob_begin_with_rank_1_where_the_launcher_is_one_of_them() -> None:
     def made(**spec: Any) -> Json:
         replicas = {name: {"replicas": 1, "template": {"spec": {}}} for name in ("Launcher", "Worker")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import NodeConstraints, PodSet, ResourceFlavor, Workload
 from controlplane.controllers.quota.topology.counts import Situation
 from controlplane.controllers.quota.topology.fleet import TopologyFleet
+from controlplane.controllers.quota.topology.matching import Exclusions
 from controlplane.controllers.quota.topology.model import (
     DomainPods,
     Node,
@@ -327,6 +329,8 @@ def test_many_nodes_are_written_in_slices_by_the_prefixes_of_their_names() -> No
 def test_an_assignment_of_the_older_form_is_read() -> None:
     made = {"levels": [BLOCK], "domains": [{"values": ["b1"], "count": 2}]}
     assert topology_assignment(made, "x") == TopologyAssignment((BLOCK,), (DomainPods(("b1",), 2),))
+    with pytest.raises(Misfit, match=r"x.domains.values: a domain has a value at least"):
+        topology_assignment({**made, "domains": [{"values": [], "count": 2}]}, "x")
 
 
 @pytest.mark.parametrize(
@@ -344,3 +348,16 @@ def test_an_assignment_that_does_not_add_up_is_refused(broken: Json) -> None:
 
 def test_a_workload_without_assignment_is_placed_nowhere() -> None:
     assert Info(Workload("ns", "w", "u", "lq", 0, (), 0.0)).placed == ()
+
+
+def test_what_matches_selectors_that_nobody_has_any_more_is_forgotten() -> None:
+    """Where each pod set has a selector of its own, they come without end while the nodes stay."""
+    of = fleet()
+    before = sum(isinstance(one, Exclusions) for one in gc.get_objects())
+    for number in range(400):
+        one = PodSet("main", 1, 1, {"cpu": 1}, nodes=NodeConstraints(selector=(("job", str(number)),)))
+        with pytest.raises(Refusal, match="excluded: nodeSelector: 5"):
+            place(of.flavors["f"], PlacementRequest(one, 1, "f", implied=True), None, Situation({}))
+    gc.collect()
+    assert sum(isinstance(one, Exclusions) for one in gc.get_objects()) - before <= 128
+    assert placed(of, asks(2, required=RACK)) == {"b1-r1-n0": 2}

@@ -11,6 +11,7 @@ import yaml
 
 from controlplane.app.scheduler_plugins import PluginError, registry
 from controlplane.app.scheduler_profiles import BadConfiguration, load
+from controlplane.controllers.scheduling.framework.args import CPU_AND_MEMORY
 from controlplane.controllers.scheduling.framework.configuration import API_VERSION, ConfigurationError, build, read
 from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin, ScorePlugin
 from controlplane.controllers.scheduling.framework.registry import DEFAULT_MULTI_POINT, IN_TREE
@@ -81,12 +82,21 @@ def test_a_plugin_of_ones_own_comes_last_and_may_replace_all() -> None:
 
 
 def test_a_point_of_its_own_overrides_multi_point() -> None:
-    framework = profile(score=enabled(("NodeResourcesFit", 9), disabled=("ImageLocality", "NodeResourcesFit")))
+    framework = profile(score=enabled(("NodeResourcesFit", 9), disabled=("ImageLocality",)))
     assert names(framework, "score")[0] == "NodeResourcesFit"
     assert "ImageLocality" not in names(framework, "score")
     assert framework.weights["NodeResourcesFit"] == 9
     assert "NodeResourcesFit" in names(framework, "filter")
     assert names(profile(score=enabled("Mine")), "filter").count("Mine") == 0
+
+
+def test_what_a_point_turns_off_and_names_itself_has_the_order_of_the_point() -> None:
+    """`expandMultiPointPlugins` in kubernetes/kubernetes pkg/scheduler/framework/runtime/framework.go, v1.36."""
+    alone = profile(filter=enabled("Mine", "NodePorts", "NodeName", disabled=("*",)))
+    assert names(alone, "filter") == ["Mine", "NodePorts", "NodeName"]
+    again = profile(filter=enabled("Mine", "NodeName", disabled=("NodeName",)))
+    assert names(again, "filter")[0] == "NodeUnschedulable"
+    assert names(again, "filter")[-2:] == ["Mine", "NodeName"]
 
 
 def test_args_reach_their_plugin() -> None:
@@ -115,6 +125,10 @@ def args(plugin: str, **given: Any) -> Json:
 
 
 HERE = "profiles[0].pluginConfig[0].args"
+ADDED = "profiles[0].pluginConfig[NodeAffinity].args.addedAffinity"
+NEAR = 'matchExpressions[0].operator: "Near" is not an operator'
+WRONG = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
 @each(
@@ -131,6 +145,29 @@ HERE = "profiles[0].pluginConfig[0].args"
         ),
         ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: 101 is not within 0…100"),
         ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: 0 is not above 0"),
+        ({"podMaxBackoffSeconds": float("inf")}, "podMaxBackoffSeconds: must not be a century or more"),
+        ({"podMaxBackoffSeconds": float("nan")}, "podMaxBackoffSeconds: must not be a century or more"),
+        ({"parallelism": 0}, "parallelism: 0 is not above 0"),
+        (
+            {"profiles": [{"schedulerName": "a"}, {}]},
+            "profiles[1].schedulerName: of several profiles each needs one",
+        ),
+        (
+            {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "NodeName"}, {"name": "NodeName"}]}}}]},
+            "profiles[0].plugins.multiPoint.enabled[1].name: 'NodeName' stands there twice",
+        ),
+        (
+            {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeAffinity"}, {"name": "NodeAffinity"}]}}}]},
+            "profiles[0].plugins.score.enabled[1].name: 'NodeAffinity' stands there twice",
+        ),
+        (
+            {"profiles": [{"plugins": {"score": {"enabled": [{"name": "NodeAffinity", "weight": 2**31}]}}}]},
+            "profiles[0].plugins.score.enabled[0].weight: 2147483648 has more than 32 bits",
+        ),
+        (
+            {"profiles": [{"plugins": {"placementScore": {"enabled": [{"name": "NodeName"}]}}}]},
+            "profiles[0].plugins.placementScore: there is no such extension point",
+        ),
         ({"profiles": [{"plugin": {}}]}, "profiles[0]: there is no field plugin"),
         ({"profiles": [{"plugins": {"filtre": {}}}]}, "profiles[0].plugins.filtre: there is no such extension point"),
         (
@@ -152,6 +189,39 @@ HERE = "profiles[0].pluginConfig[0].args"
         (
             {"profiles": [{"plugins": {"bind": {"disabled": [{"name": "*"}]}}}]},
             "profiles[0].plugins.bind: at least one plugin is needed",
+        ),
+        (args("NodeAffinity", kind="NodeArgs"), f"{HERE}.kind: 'NodeArgs' is not NodeAffinityArgs"),
+        (args("NodeAffinity", apiVersion="v1"), f"{HERE}.apiVersion: 'v1' is not {API_VERSION}"),
+        (
+            args("NodeAffinity", addedAffinity={"requiredDuringSchedulingIgnoredDuringExecution": WRONG}),
+            f"{ADDED}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].{NEAR}",
+        ),
+        (
+            args(
+                "NodeAffinity",
+                addedAffinity={
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "preference": WRONG["nodeSelectorTerms"][0]}
+                    ]
+                },
+            ),
+            f"{ADDED}.preferredDuringSchedulingIgnoredDuringExecution[0].preference.{NEAR}",
+        ),
+        (
+            args("NodeResourcesFit", ignoredResources=["a b"]),
+            f"{HERE}.ignoredResources[0]: 'a b' is no name of a resource, such as example.com/gpu",
+        ),
+        (
+            args("PodTopologySpread", defaultingType="List", defaultConstraints=[{**SPREAD, "maxSkew": True}]),
+            f"{HERE}.defaultConstraints[0].maxSkew: must be a whole number, not true or false",
+        ),
+        (
+            args("PodTopologySpread", defaultingType="List", defaultConstraints=[{**SPREAD, "maxSkwe": 1}]),
+            f"{HERE}.defaultConstraints[0].constraint: there is no field maxSkwe",
+        ),
+        (
+            args("PodTopologySpread", defaultingType="List", defaultConstraints=[{**SPREAD, "topologyKey": "a b"}]),
+            f"{HERE}.defaultConstraints[0].topologyKey: 'a b' is no key of a label, such as topology.kubernetes.io/zone",
         ),
         (args("NodeName", x=1), f"{HERE}: plugin 'NodeName' takes none"),
         (args("InterPodAffinity", hardPodAffinityWeight=101), f"{HERE}.hardPodAffinityWeight: 101 is not within 0…100"),
@@ -189,6 +259,30 @@ def test_every_problem_names_its_field(configuration: Json, problem: str) -> Non
     with pytest.raises(ConfigurationError) as caught:
         build(read(configuration))
     assert problem in caught.value.problems
+
+
+@each(
+    "configuration",
+    [
+        {"profiles": None, "parallelism": None, "podInitialBackoffSeconds": None, "extenders": None},
+        {"profiles": [{"schedulerName": None, "plugins": None, "pluginConfig": None}]},
+        {"profiles": [{"plugins": {"score": None, "filter": {"enabled": None, "disabled": None}}}]},
+        {"profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": None}]}]},
+        {"profiles": [{"plugins": {"placementGenerate": {}, "placementScore": {}}}]},
+    ],
+)
+def test_a_field_with_nothing_after_it_says_nothing(configuration: Json) -> None:
+    """As with kube-scheduler, whose own `--write-config-to` writes points without plugins."""
+    assert list(build(read(configuration))) == ["default-scheduler"]
+
+
+@each("plugin", ["NodeResourcesFit", "NodeResourcesBalancedAllocation"])
+def test_no_resources_are_the_usual_ones(plugin: str) -> None:
+    empty: Json = {"resources": []}
+    (made,) = build(read(args(plugin, **({"scoringStrategy": empty} if plugin.endswith("Fit") else empty)))).values()
+    (its,) = (one for one in made.points["score"] if one.name == plugin)
+    told: Any = its.args
+    assert (told.scoring_strategy if plugin.endswith("Fit") else told).resources == CPU_AND_MEMORY
 
 
 def test_what_kube_scheduler_is_told_besides_is_no_problem() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -90,6 +91,20 @@ def test_a_search_ends() -> None:
     one["spec"]["devices"]["requests"].append({"name": "s", "exactly": {"deviceClassName": "gpu", "count": 13}})
     found = ask([one], [pool(*devices)], "c")
     assert told(found)["n"] == ["no choice of devices was found in 200000 steps"]
+
+
+def test_a_pod_may_have_more_devices_than_the_interpreter_has_frames() -> None:
+    """An allocation holds 32 devices, and a pod may have many claims."""
+    names = [f"c{at}" for at in range(20)]
+    slices = []
+    for name in names:
+        of = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        slices.append(pool(*(f"d{at}" for at in range(32)), pool=of) | {"metadata": {"name": name}})
+    found = ask([claim(name, count=32) for name in names], slices, *names)
+    assert found["combined"]["feasible"] == ["n"]
+    allocated = found["perPlugin"]["DynamicResources"]["allocations"]["n"]
+    assert sum(len(one["devices"]["results"]) for one in allocated.values()) == 640
+    assert sys.getrecursionlimit() == 1000
 
 
 class Stage:

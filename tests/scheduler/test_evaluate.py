@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,15 @@ from hypothesis import strategies as st
 
 from controlplane.cli import cli
 from controlplane.controllers.scheduling.evaluate.answer import answer
-from controlplane.controllers.scheduling.evaluate.lines import said
+from controlplane.controllers.scheduling.evaluate.lines import explained, said
 from controlplane.controllers.scheduling.evaluate.request import read
+from controlplane.controllers.scheduling.framework.configuration import build
+from controlplane.controllers.scheduling.framework.configuration import read as read_configuration
+from controlplane.controllers.scheduling.framework.plugin import CycleState, FilterPlugin
+from controlplane.controllers.scheduling.framework.registry import IN_TREE
+from controlplane.controllers.scheduling.framework.status import Status
+from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
+from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube.kinds import Json
 from tests.scheduler.objects import HOST, constraint, node, pod
 from tests.scheduler.scenarios import scenarios
@@ -273,6 +281,22 @@ def test_junk_never_stops_the_stream(junk: Json) -> None:
     ok, text = said(json.dumps(line() | junk).encode(), 1)
     found = json.loads(text)
     assert ok is ("error" not in found)
+
+
+class Failing(FilterPlugin):
+    name = "Failing"
+
+    def filter(self, state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+        raise RuntimeError("it fails in a way of its own")
+
+
+@each("ask", [said, explained])
+def test_a_plugin_that_fails_in_its_own_way_never_stops_the_stream(ask: Callable[..., tuple[bool, Any]]) -> None:
+    profile = {"plugins": {"filter": {"enabled": [{"name": "Failing"}]}}}
+    configured = build(read_configuration({"profiles": [profile]}), {**IN_TREE, "Failing": Failing})
+    ok, found = ask(json.dumps(line()).encode(), 1, configured)
+    assert not ok
+    assert "RuntimeError: it fails in a way of its own" in str(found)
 
 
 def test_the_example_in_the_reference_is_what_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:

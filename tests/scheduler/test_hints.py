@@ -34,6 +34,15 @@ ANTI = {
         }
     }
 }
+TOGETHER = {
+    "affinity": {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}
+            ]
+        }
+    }
+}
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 BOUND = {"nodeName": "n"}
 CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -118,6 +127,12 @@ CASES = [
     ("InterPodAffinity", pod("p", **ANTI), left(pod("q", labels=A, **BOUND)), True),
     ("InterPodAffinity", pod("p", **ANTI), left(pod("q", labels=OTHER, **BOUND)), False),
     ("InterPodAffinity", pod("p", labels=A), left(pod("q", **ANTI, **BOUND)), True),
+    ("InterPodAffinity", pod("p", **ANTI), added(node()), True),
+    ("InterPodAffinity", pod("p", **ANTI), updated(node(), node(cpu="8")), False),
+    ("InterPodAffinity", pod("p", **ANTI), updated(node(labels={"kubernetes.io/hostname": "n"}), node()), True),
+    ("InterPodAffinity", pod("p", **TOGETHER), added(node()), False),
+    ("InterPodAffinity", pod("p", **TOGETHER), added(node(labels={ZONE: "a"})), True),
+    ("InterPodAffinity", pod("p", **TOGETHER), updated(node(), node(labels={ZONE: "a"})), True),
     ("NodeName", pod("p", nodeName="wanted"), added(node("wanted")), True),
     ("NodeName", pod("p", nodeName="wanted"), added(node("other")), False),
     ("VolumeBinding", pod("p"), ClusterEvent("PersistentVolumeClaim", "Update"), True),
@@ -170,6 +185,16 @@ def test_ports_are_freed_by_the_pod_that_had_them() -> None:
 
 def test_a_plugin_that_says_nothing_is_helped_by_everything() -> None:
     assert HINTS.may_help(frozenset({"SomebodysOwn"}), ClusterEvent("Anything", "Update"), pod("p"))
+
+
+def test_a_hint_that_fails_says_yes() -> None:
+    class Failing(Plugin):
+        name = "Failing"
+
+        def queueing_hints(self) -> dict[tuple[str, str], Hint]:
+            return {("Node", "Add"): lambda pod, event: bool(event.old.labels)}
+
+    assert Hints([Failing()]).may_help(frozenset({"Failing"}), added(node()), pod("p"))
 
 
 def test_a_plugin_may_have_hints_of_its_own() -> None:

@@ -136,12 +136,7 @@ def test_a_refusal_for_good_gives_the_node_back_and_is_told() -> None:
 
 def test_the_node_of_a_reservation_that_waits_goes() -> None:
     bench = ready("a")
-    waiting(bench)
-    bench.pod("p")
-    bench.turn()
-    bench.commit(bench.outbox[0])
-    bench.delete("nodes", "a")
-    bench.commit(bench.outbox[0])
+    lose_node_of(bench, "p", "a")
     assert bench.recorded(events.ReservationDropped)[0].reason == "NodeGone"
     assert bench.view.claims == {}
 
@@ -151,6 +146,16 @@ class Waits(PermitPlugin):
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
         return PermitAnswer(Status(Code.WAIT), 30.0)
+
+
+def lose_node_of(bench: Bench, pod: str, node: str) -> None:
+    """Have a pod wait with a reservation on a node, and that node go."""
+    waiting(bench)
+    bench.pod(pod)
+    bench.turn()
+    bench.commit(bench.outbox[0])
+    bench.delete("nodes", node)
+    bench.commit(bench.outbox[0])
 
 
 def waiting(bench: Bench) -> None:
@@ -233,6 +238,16 @@ def test_a_plugin_that_fails_fails_one_pod() -> None:
     failed = bench.recorded(events.SchedulingFailed)[0]
     assert (failed.reason, failed.message) == ("SchedulerError", "a plugin failed: RuntimeError: broken plugin")
     assert bench.view.claims == {}
+
+
+def test_a_pod_that_is_another_schedulers_now_is_not_tried() -> None:
+    bench = ready("n")
+    bench.pod("p")
+    obj = bench.objects["pods", "p"]
+    bench._store("pods", {**obj, "spec": {**obj["spec"], "schedulerName": "another"}})
+    bench.pod("q")
+    bench.settle(1)
+    assert (bench.on("p"), bench.on("q")) == ("", "n")
 
 
 class Annotates(PreBindPlugin):

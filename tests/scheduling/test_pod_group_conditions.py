@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.controllers.scheduling.events import GangObserved
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
 from controlplane.kube.kinds import POD_GROUPS
 from controlplane.log.event import Recorded
@@ -22,3 +23,12 @@ def test_a_group_that_goes_before_its_coming_is_folded_is_not_forgotten() -> Non
         )
     assert conditions.states == {}
     assert conditions.observe(ObjectChange("@management", "", POD_GROUPS, GROUP, "7", True), START) is None
+
+
+def test_a_condition_of_no_type_is_left_out() -> None:
+    conditions = PodGroupConditions("test", enabled=True)
+    shown = {**GROUP, "status": {"conditions": [{"type": ["Scheduled"]}, {"type": {}}, "x", {"type": "Other"}]}}
+    new = conditions.observe(ObjectChange("@management", "", POD_GROUPS, shown, "5", False), START)
+    assert new is not None
+    assert isinstance(new.event, GangObserved)
+    assert new.event.conditions == [{"type": "Other"}]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from controlplane.controllers.scheduling.binding.protocol import BindingRequests
+from controlplane.controllers.scheduling.binding.protocol import BindingRequests, Score
 from controlplane.controllers.scheduling.cycle import CycleResult, Sampling, schedule
 from controlplane.controllers.scheduling.framework.plugin import CycleState
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Status
-from controlplane.controllers.scheduling.outcome import PluginFaults
+from controlplane.controllers.scheduling.outcome import PluginFaults, score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
+from controlplane.controllers.scheduling.queue.queue import QueueEntry
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
 
@@ -54,6 +55,15 @@ class Trying:
             return framework.permit(state, pod, node) if status.ok and permit else (status, {})
 
         return self.faults.status(ask)
+
+    def score(self, framework: Framework, pod: Pod, found: CycleResult, entry: QueueEntry | None) -> Score:
+        """Return the score of the node that was found; none if a plugin fails that did not have to be asked."""
+        try:
+            return score_of(framework, self._view.snapshot, pod, found, entry)
+        except Exception as error:
+            self.faults.heard(error)
+            attempt, woken = (entry.attempts, entry.woken) if entry is not None else (0, None)
+            return Score(0, {}, len(found.feasible), attempt, woken)
 
     def way(
         self, framework: Framework, state: CycleState, pod: Pod, node: str

@@ -21,7 +21,6 @@ from controlplane.controllers.scheduling.failure import FailureHandler
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.gangs.coordinator import GangCoordinator
-from controlplane.controllers.scheduling.outcome import score_of
 from controlplane.controllers.scheduling.queue.nominations import Nominations
 from controlplane.controllers.scheduling.queue.queue import Queue, QueuePlace
 from controlplane.controllers.scheduling.queue.room import given_back, not_kept
@@ -54,6 +53,8 @@ class Loop:
         self.nominations = Nominations(view.pods)
         self._try = Trying(view, self.nominations, pick)
         self.faults = self._try.faults
+        for framework in frameworks.values():
+            framework.heard = lambda error: self.faults.heard(error)
         self.gangs = GangCoordinator(view.cluster.gangs, queue, self)
         self.attempts: dict[str, int] = {"scheduled": 0, "unschedulable": 0, "error": 0}
         self._pending: dict[str, Proposal] = {}
@@ -242,10 +243,10 @@ class Loop:
             return False
         identity = entry.pod.identity
         pod, (protocol, stream) = self.view.pods.get(identity), self.protocol_of(identity)
-        if pod is None or protocol is None or pod.node_name or not protocol.waits(stream):
+        framework = self.frameworks.get(pod.scheduler_name) if pod is not None else None
+        if pod is None or framework is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
-        framework = self.frameworks[pod.scheduler_name]
         pod = self._try.nominated(pod)
         found = self._try.cycle(framework, pod)
         if found.node:
@@ -263,7 +264,7 @@ class Loop:
         status, waits = self._try.reserve(framework, state, pod, node)
         if status.ok or status.code is Code.WAIT:
             until = {plugin: now + timedelta(seconds=seconds) for plugin, seconds in waits.items()}
-            score = score_of(framework, self.view.snapshot, pod, found, self.queue.entry(identity))
+            score = self._try.score(framework, pod, found, self.queue.entry(identity))
             answer = protocol.found(stream, node, score, until, now)
             if answer.events and not waits and isinstance(protocol, Plain):
                 status, way = self._try.way(framework, state, pod, node)

@@ -147,7 +147,7 @@ class Device:
     conditions: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ResourceSlice:
     """A ResourceSlice: a part of a pool. `each`: every device says for itself from where it is reached."""
 

@@ -172,8 +172,8 @@ def _operator(node: Expression, names: Mapping[str, Kind]) -> _Typed:
         return _contained(one, other)
     if sign in ("==", "!="):
         _comparable(one, other, (BOOL, INT, STRING, VERSION, QUANTITY))
-        equal = sign == "=="
-        return _Typed(BOOL, lambda scope: _same(one.run(scope), other.run(scope)) is equal)
+        compare = _same if sign == "==" else _differ
+        return _Typed(BOOL, lambda scope: compare(one.run(scope), other.run(scope)))
     _comparable(one, other, (BOOL, INT, STRING))
     return _Typed(BOOL, lambda scope: _ordered(sign, one.run(scope), other.run(scope)))
 
@@ -232,6 +232,11 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Version | Amount) and type(one) is not type(other):
         raise SelectorError(f"no such overload: {_name(one)} == {_name(other)}")
     return type(one) is type(other) and bool(one == other)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Compare as CEL does: what is not found equal differs, also where the comparison fails."""
+    return type(one) is not type(other) or bool(one != other)
 
 
 def _ordered(sign: str, one: Any, other: Any) -> bool:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 LONGEST = 10 * 1024
 """The longest expression that the API admits (`CELSelectorExpressionMaxLength`)."""
-_DEEPEST = 100
+_DEEPEST, _HIGHEST = 50, 100
+"""How deep parentheses, calls and conditions are nested at most, and how many parts stand on one another: whoever reads
+and evaluates them needs ten and three frames of the interpreter for each, and it has a thousand. CEL has 250 of both.
+"""
 _INTS = range(-(2**63), 2**63)
 
 
@@ -29,6 +32,13 @@ class Expression:
     kind: str
     value: Any = None
     parts: tuple[Expression, ...] = ()
+    height: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        height = 1 + max((part.height for part in self.parts), default=0)
+        if height > _HIGHEST:
+            raise UnknownExpression("it is nested too deeply")
+        object.__setattr__(self, "height", height)
 
 
 _TOKEN = re.compile(
@@ -121,13 +131,12 @@ class _Reader:
         return found
 
     def _unary(self) -> Expression:
-        if self._takes("!"):
-            self._depth += 1
-            if self._depth > _DEEPEST:
-                raise UnknownExpression("it is nested too deeply")
-            found = Expression("not", None, (self._unary(),))
-            self._depth -= 1
-            return found
+        negated = None
+        while self._takes("!"):  # two of them are as good as none, whatever stands behind
+            negated = not negated
+        if negated is not None:
+            found = self._member(self._primary())
+            return Expression("not", None, (found,)) if negated else found
         if self._takes("-"):
             kind, text = self._take()
             if kind != "number":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from controlplane.controllers.quota.admission import device_events, events
+from controlplane.controllers.quota.devices.expressions import answers
 from controlplane.controllers.quota.devices.model import (
     IGNORE,
     REJECT,
     DeviceRules,
 )
 from controlplane.kube import kinds
+from controlplane.kube.devices.objects import ResourceSlice, read_resource_slice
 from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.folded import give, taken
 from tests.quota.admission.devices import (
@@ -160,3 +164,28 @@ def test_who_folds_the_log_later_comes_to_the_same() -> None:
     ours, theirs = scene.controller.index, other.index
     assert theirs.engine.kept().keys() == ours.engine.kept().keys()
     assert theirs.devices.kept() == ours.devices.kept()
+
+
+def test_what_was_asked_of_slices_is_forgotten_with_them() -> None:
+    """A driver publishes its slices anew for each change of a device."""
+    scene = with_devices()
+    scene.put(CLASSES, "gpu.example.com", spec={})
+    template(scene, **selecting("device.driver == 'gpu.example.com'"), count=2)
+    for number in range(20):
+        slice_of(scene, f"{number + 1}Gi")
+        scene.pass_time(2)
+        if not number:
+            submit(scene)
+    assert told(scene)[0] == "Misconfigured"
+    gc.collect()
+    known = set(map(id, scene.controller.index.devices.known.slices.values()))
+    alive = [one for one in gc.get_objects() if isinstance(one, ResourceSlice) and one.driver == "gpu.example.com"]
+    assert [one for one in alive if id(one) not in known and one.name == "s"] == []
+
+
+@pytest.mark.parametrize("times", [2, 600])
+def test_an_expression_is_asked_again_where_many_were_asked(times: int) -> None:
+    one = read_resource_slice({"spec": {"driver": "d", "devices": [{"name": "x"}]}}, "slice")
+    for number in range(times):
+        assert answers(one, f"device.driver == '{number}'") == (False,)
+    assert answers(one, "device.driver == 'd'") == (True,)

@@ -287,3 +287,14 @@ def test_other_kinds_of_a_worker_are_no_concern() -> None:
     controller: AdmissionController = scene.controller
     obj: Json = {"metadata": {"name": "x", "uid": "x", "resourceVersion": "1"}, "spec": {}}
     assert controller.observe(ObjectChange(EAST, EAST, kinds.CLUSTER_QUEUES, obj, "1", False), scene.now) is None
+
+
+def test_nothing_is_kept_of_local_queues_that_are_gone_from_all_workers() -> None:
+    scene = fleet(WORKERS)
+    before = {path: len(one) for path, one in folded.everything(scene.controller.elsewhere)}
+    for number in range(3):
+        for cluster in (EAST, WEST):
+            shown(scene, cluster, f"run-{number}", cpu="1")
+        for cluster in (EAST, WEST):
+            shown(scene, cluster, f"run-{number}", gone=True)
+    assert {path: len(one) for path, one in folded.everything(scene.controller.elsewhere)} == before

@@ -12,7 +12,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
 from controlplane.kube import kinds
 from controlplane.log.event import NewEvent
-from tests.quota.admission.scene import Scene
+from tests.quota.admission.scene import NS, Scene
 from tests.support import folded
 from tests.support.rows import each
 
@@ -110,3 +110,35 @@ def test_what_many_namespaces_have_is_folded_in_steps_that_grow_with_their_numbe
 
     few, many = fold_all(20), fold_all(200)
     assert many < 12 * few
+
+
+def test_a_queue_of_many_workloads_is_counted_when_that_is_written() -> None:
+    """Each change of a Workload asks what its queues are to say."""
+
+    def ask(workloads: int) -> int:
+        scene = Scene(past_usage=AdmissionFairSharing(600, 300))
+        scene.queue("q", "1000")
+        for number in range(workloads):
+            scene.workload(f"w{number}", "q")
+        scene.settle(10 * workloads)
+        scene.pass_time(2)
+        scene.workload("another", "q")
+        scene.settle()
+        streams = ("admission/clusterqueue/q", f"admission/localqueue/{NS}/q")
+        return steps(lambda: [scene.controller.decide(stream, scene.now) for stream in streams])
+
+    assert ask(200) < 2 * ask(20)
+
+
+def test_what_a_queue_says_of_its_state_is_not_waited_for() -> None:
+    scene = Scene()
+    scene.queue("q")
+    scene.workload("w", "q")
+    scene.settle()
+    scene.delete(kinds.RESOURCE_FLAVORS, "default")
+    scene.drop((kinds.RESOURCE_FLAVORS, "", "default"))
+    scene.settle()
+    (active,) = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["conditions"]
+    (local,) = scene.objects[kinds.LOCAL_QUEUES, NS, "q"]["status"]["conditions"]
+    assert (active["status"], active["reason"]) == ("False", "FlavorNotFound")
+    assert (local["status"], local["reason"]) == ("False", "ClusterQueueIsInactive")

@@ -11,6 +11,7 @@ from controlplane.controllers.quota.admission.pods_ready import WaitForPodsReady
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json
 from controlplane.kube.quantities import nanos
+from tests.quota.admission.placed import RACK, places, with_topology
 from tests.quota.admission.scene import NS, Scene
 from tests.support.rows import each
 
@@ -152,3 +153,68 @@ def test_what_caused_an_eviction_is_counted_by_what_a_status_has_room_for() -> N
     (counted,) = scene.status("w")["schedulingStats"]["evictions"]
     assert counted == {"reason": "Deactivated", "underlyingCause": "R" * 316, "count": 1}
     assert len(scene.condition("w", "Evicted")["reason"]) == 1024
+
+
+@each("weight", ["0", "1n"])
+def test_a_share_beyond_64_bits_is_the_largest_one(weight: str) -> None:
+    """An API server takes no other number, and nothing of the status with it."""
+    scene = Scene(fair_sharing=True)
+    scene.queue("q", "0", cohortName="all", fairSharing={"weight": weight})
+    scene.queue("lender", "1E", cohortName="all")
+    scene.workload("w", "q", "9000000000000000")
+    scene.settle()
+    scene.queue("lender", "1", cohortName="all")
+    scene.settle()
+    scene.pass_time(5)
+    status = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]
+    assert status["fairSharing"] == {"weightedShare": 2**63 - 1}
+
+
+@each("what", ["8Ei", "9223372036854775807"])
+def test_what_a_pod_asked_for_beyond_64_bits_is_given_back_with_it(what: str) -> None:
+    """Whoever may make pods may name a node for them, and ask for any memory there."""
+    scene = with_topology(("n1", "r1", "4"))
+    memory = [{"name": "cpu", "nominalQuota": "9"}, {"name": "memory", "nominalQuota": "9Gi"}]
+    of = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "gpu", "resources": memory}]}
+    scene.queue("q", resourceGroups=[of])
+    status = scene.objects[kinds.NODES, "", "n1"]["status"]
+    scene.put(kinds.NODES, "n1", status={**status, "allocatable": {**status["allocatable"], "memory": "8Gi"}})
+    for name, asked in (("stays", "1Gi"), ("huge", what)):
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"memory": asked}}}], "nodeName": "n1"}
+        scene.put(kinds.PODS_OF_TOPOLOGIES, name, NS, spec=spec, status={"phase": "Pending"})
+    container = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "7Gi"}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    scene.workload("w", "q", podSets=[{**pod_set, "topologyRequest": {"required": RACK}}])
+    scene.settle()
+    assert not scene.is_true("w", "QuotaReserved")
+    scene.drop((kinds.PODS_OF_TOPOLOGIES, NS, "huge"))
+    scene.pass_time(15)
+    assert scene.is_true("w", "Admitted")
+    assert places(scene, "w") == {"n1": 1}
+
+
+@each("ends", ["huge", "small"])
+def test_usage_beyond_64_bits_is_what_is_left_once_less_is_used(ends: str) -> None:
+    scene = Scene()
+    scene.queue("q", "1E", cohortName="all")
+    scene.queue("other", "0", cohortName="all")
+    scene.workload("small", "q", "3")
+    scene.workload("borrows", "other", "2")
+    scene.settle()
+    scene.workload("huge", "q", "9223372036854775807")
+    scene.settle()
+    assert all(scene.is_true(name, "Admitted") for name in ("huge", "small", "borrows"))
+    scene.finish(ends)
+    scene.settle()
+    scene.finish({"huge": "small", "small": "huge"}[ends])
+    scene.workload("last", "q", "3")
+    scene.settle()
+    scene.pass_time(2)
+    (used,) = scene.objects[kinds.CLUSTER_QUEUES, "", "q"]["status"]["flavorsUsage"]
+    assert used["resources"][0]["total"] == "3"
+    usage = scene.controller.index.engine.snapshot.queues["q"].root().usage
+    assert usage == {("default", "cpu"): 5000}
+    scene.queue("q", "6", cohortName="all")
+    scene.workload("more", "q", "2")
+    scene.settle()
+    assert not scene.is_true("more", "Admitted"), "3 and 2 are used of 6"

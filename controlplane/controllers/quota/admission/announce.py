@@ -12,7 +12,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.facts import priority_of
 from controlplane.controllers.quota.admission.reasons import AdmissionReason as R
 from controlplane.controllers.quota.admission.topology_events import SecondPassNoticeDecided, TopologyAssignmentDecided
-from controlplane.controllers.quota.admission.workload_status import as_read
+from controlplane.controllers.quota.admission.workload_status import as_read, moment
 from controlplane.controllers.quota.engine import reasons
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.kube.kinds import WORKLOADS, ObjectRef, Request
@@ -163,7 +163,5 @@ def _since(seen: events.AdmissionWorkloadObserved, type_: str) -> str:
 
 
 def _seconds(since: str, now: datetime) -> int:
-    try:
-        return max(0, round((now - datetime.fromisoformat(since)).total_seconds()))
-    except ValueError:
-        return 0
+    at = moment(since)
+    return max(0, round((now - at).total_seconds())) if at is not None else 0

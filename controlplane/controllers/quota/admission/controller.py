@@ -282,6 +282,9 @@ class AdmissionController(WritingController[events.AdmissionWrite]):
                 uid=seen.uid, resource_version=seen.resource_version, finalizers=wanted, reason=reason
             )
             return Decided([self._new(stream, event, max(state.position, self.index.moved))], state.version)
+        soon = state.decided_at + _COUNTS if state.decided_at is not None else now
+        if soon > now and not queue_status.stands_otherwise(self.index, seen, now):
+            return Decided((), state.version, soon)  # counting takes as long as there are Workloads
         changes = self._status_changes(seen, now)
         if not changes:
             return Decided((), state.version)

@@ -51,8 +51,11 @@ def sample(
         told = quantities(consumed_resources(seen.status))
         taken = events.LocalQueueUsageSampled(reason=R.USAGE_TAKEN_OVER, sampled_at=now, consumed=told)
         return NextSample(taken)
+    settled, soonest = _settled(index, key), history.soonest(key)
+    if not settled and soonest is not None and (at := datetime.fromtimestamp(soonest, UTC)) > now:
+        return NextSample(due=at)  # what is used is counted when it is asked for: that takes as long as it is much
     used = _used(index, elsewhere, seen)
-    if settled := _settled(index, key):
+    if settled:
         cause = max(index.workload(one).position for one in settled)
         return NextSample(_sample(index, key, used, now, R.PENALTY_SETTLED, settled), cause)
     due = history.due(key, used)

@@ -16,8 +16,8 @@ from controlplane.controllers.quota.admission.state import WorkloadState
 from controlplane.controllers.quota.engine import parse_queues, parse_workloads
 from controlplane.controllers.quota.topology.parse import parse_topology
 from controlplane.kube import fields, kinds, limit_ranges
-from controlplane.kube.conditions import is_true
-from controlplane.kube.fields import UNFIT, items, number, section, strings, text
+from controlplane.kube.conditions import conditions_of, is_true
+from controlplane.kube.fields import UNFIT, BadValue, items, number, section, strings, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.kueue_names import GATED_BY, JOB_UID_LABEL, PRIORITY_BOOST
 from controlplane.kube.pod_requests import amounts
@@ -180,7 +180,7 @@ def observation(kind: Kind, obj: Json) -> Event:
     if kind == kinds.RUNTIME_CLASSES:
         found["spec"] = {"overhead": overhead} if (overhead := _overhead(obj)) else {}
     if kind in _QUEUES:
-        found["status"] = section(obj, "status")
+        found["status"] = _status(obj)
     if kind == kinds.ADMISSION_CHECKS:
         found["active"] = is_true(obj, "Active")
     return _EVENTS[kind](**found)
@@ -193,6 +193,7 @@ def _overhead(obj: Json) -> Json:
 
 def workload(obj: Json) -> events.AdmissionWorkloadObserved:
     """Return the observation of a Workload; `Misfit` names the field that does not fit."""
+    status = _status(obj)
     parse_workloads.workload(obj)
     metadata, spec = meta(obj), section(obj, "spec")
     annotations, labels = section(metadata, "annotations", "metadata"), section(metadata, "labels", "metadata")
@@ -217,8 +218,19 @@ def workload(obj: Json) -> events.AdmissionWorkloadObserved:
         maximum_execution_seconds=None if most is None else number(spec, "maximumExecutionTimeSeconds", "spec"),
         pod_sets=[_pod_set(one, f"spec.podSets[{at}]") for at, one in enumerate(items(spec, "podSets", "spec"))],
         replaces=replacement_for(obj),
-        status=section(obj, "status"),
+        status=status,
     )
+
+
+def _status(obj: Json) -> Json:
+    """Return a status whose conditions can be read, each of them once: of two nobody knows which one counts. So can
+    what it says of shares."""
+    found = section(obj, "status")
+    section(section(found, "fairSharing", "status"), "admissionFairSharingStatus", "status.fairSharing")
+    types = [one.type for one in conditions_of(found)]
+    if twice := [one for one in types if types.count(one) > 1]:
+        raise BadValue("status.conditions", f"{twice[0]} is there twice")
+    return found
 
 
 def _owner(obj: Json, where: str) -> events.Owner:
@@ -263,9 +275,17 @@ def _pod_set(obj: Json, where: str) -> events.PodSetFacts:
         topology_request=section(obj, "topologyRequest", where),
         excess=list(found.excess),
         resources=_asked(spec),
-        claims=items(spec, "resourceClaims", f"{where}.template.spec"),
+        claims=_claims(spec, f"{where}.template.spec"),
         preferred_node_terms=list(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
     )
+
+
+def _claims(spec: Json, where: str) -> list[Json]:
+    found = items(spec, "resourceClaims", where)
+    for at, one in enumerate(found):
+        for name in ("resourceClaimTemplateName", "resourceClaimName"):
+            text(one, name, f"{where}.resourceClaims[{at}]")
+    return found
 
 
 def _asked(spec: Json) -> Json:

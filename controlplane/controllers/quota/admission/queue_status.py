@@ -58,6 +58,23 @@ def _readiness(
     return str(active), reason, truncated(message, MESSAGE_LIMIT)
 
 
+def stands_otherwise(index: AdmissionIndex, seen: events.AdmissionObjectObserved, now: datetime) -> bool:
+    """Whether the condition Active of a queue is to be another one than it is."""
+    match seen:
+        case events.AdmissionClusterQueueObserved():
+            said = _readiness(index, index.engine.snapshot.queues[seen.name], seen)
+        case events.AdmissionLocalQueueObserved():
+            said = local_readiness(index, stopped=_is_stopped(seen), name=str(seen.spec.get("clusterQueue") or ""))
+        case _:
+            return False
+    status: Json = {"conditions": seen.status.get("conditions")}
+    return WorkloadStatus(status, seen.generation, now).set(ACTIVE, *said)
+
+
+def _is_stopped(seen: events.AdmissionLocalQueueObserved) -> bool:
+    return bool((seen.spec.get("stopPolicy") or NO_STOP) != NO_STOP)
+
+
 def is_admitted(index: AdmissionIndex, info: Info) -> bool:
     """Whether a Workload that has quota is admitted, or is going to be by a reservation that is not seen yet."""
     state = index.workloads.get(info.key)
@@ -74,7 +91,7 @@ def with_quota(index: AdmissionIndex, namespace: str, name: str, node: QueueNode
 def local_queue(index: AdmissionIndex, seen: events.AdmissionLocalQueueObserved, now: datetime) -> Json:
     """Return the status of a LocalQueue."""
     key, name = f"{seen.namespace}/{seen.name}", str(seen.spec.get("clusterQueue") or "")
-    stopped = (seen.spec.get("stopPolicy") or NO_STOP) != NO_STOP
+    stopped = _is_stopped(seen)
     node = index.engine.snapshot.queues.get(name)
     own = with_quota(index, seen.namespace, seen.name, node)
     admitted = [info for info in own if is_admitted(index, info)]
@@ -114,7 +131,7 @@ def cohort(index: AdmissionIndex, seen: events.AdmissionCohortObserved) -> Json:
 
 
 def _weighted(share: float) -> int:
-    return _LARGEST if share == math.inf else math.ceil(share)
+    return _LARGEST if share >= _LARGEST else math.ceil(share)
 
 
 def finalizers(index: AdmissionIndex, seen: events.AdmissionObjectObserved) -> list[str] | None:

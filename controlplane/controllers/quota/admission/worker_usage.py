@@ -77,6 +77,8 @@ class WorkerUsage:
                 if self._used.get(key, {}).get(cluster, ("", {}))[0] != event.uid:
                     return []
                 del self._used[key][cluster]
+                if not self._used[key]:
+                    del self._used[key]
                 return [key]
             case ClusterForgotten() | ClusterDisconnected(reason="Removed"):
                 self._given_up.add(cluster)

@@ -271,9 +271,10 @@ def moment(found: Any) -> datetime | None:
     if not isinstance(found, str):
         return None
     try:
-        return datetime.fromisoformat(found)
+        read = datetime.fromisoformat(found)
     except ValueError:
         return None
+    return read if read.tzinfo is not None else None
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Json], list[str], Json]:

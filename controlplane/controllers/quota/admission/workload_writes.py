@@ -8,11 +8,9 @@ import copy
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, differences
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import conditions_of
 from controlplane.kube.kinds import Json
 
 
@@ -20,17 +18,10 @@ def write_fields(before: Json, after: Json) -> dict[str, Any]:
     """Return what a decision about a Workload's status says of the change."""
     conditions, dropped, changes = differences(before, after)
     return {
-        "conditions": [msgspec.convert(_snake(one), Condition) for one in conditions],
+        "conditions": conditions_of({"conditions": conditions}),
         "dropped": dropped,
         "changes": changes,
     }
-
-
-_CAMEL = {"lastTransitionTime": "last_transition_time", "observedGeneration": "observed_generation"}
-
-
-def _snake(condition: Json) -> Json:
-    return {_CAMEL.get(key, key): value for key, value in condition.items()}
 
 
 def status_of(seen: events.AdmissionWorkloadObserved, now: datetime) -> WorkloadStatus:

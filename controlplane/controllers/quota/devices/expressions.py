@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from controlplane.controllers.quota.devices.refusal import DeviceProblem, invalid
 from controlplane.kube.devices.objects import Device, ResourceSlice
@@ -36,9 +37,22 @@ def _error(expression: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=65_536)
+_MOST = 256  # expressions whose answers are kept for a slice
+_known: WeakKeyDictionary[ResourceSlice, dict[str, tuple[Answer, ...]]] = WeakKeyDictionary()
+
+
 def answers(one: ResourceSlice, expression: str) -> tuple[Answer, ...]:
-    """Return the answers of an expression that compiles, for each device of a slice."""
+    """Return the answers of an expression that compiles, for each device of a slice. They are kept for as long as the
+    slice is."""
+    of = _known.setdefault(one, {})
+    if expression not in of:
+        if len(of) >= _MOST:
+            of.clear()
+        of[expression] = _asked(one, expression)
+    return of[expression]
+
+
+def _asked(one: ResourceSlice, expression: str) -> tuple[Answer, ...]:
     ask = compiled(expression)
     found: list[Answer] = []
     for device in one.devices:

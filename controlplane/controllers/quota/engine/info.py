@@ -77,8 +77,12 @@ class Info:
     @cached_property
     def pod_sets(self) -> tuple[PodSetRequests, ...]:
         """The totals of each pod set."""
-        admission = self.workload.admission
-        return _pending(self.workload) if admission is None else _admitted(self.workload, admission)
+        return _pending(self.workload) if self.given is None else _admitted(self.workload, self.given)
+
+    @property
+    def given(self) -> QuotaAdmission | None:
+        """What it was given; None if it has no quota, whatever a status says of an admission that is left over."""
+        return self.workload.admission if self.workload.reserved_at is not None else None
 
     @cached_property
     def usage(self) -> Usage:
@@ -101,7 +105,7 @@ class Info:
     @cached_property
     def placed(self) -> tuple[Placed, ...]:
         """Where its pods are placed, in the topology of which flavor."""
-        admission = self.workload.admission
+        admission = self.given
         if admission is None or all(given.topology is None for given in admission.pod_sets):
             return ()
         wanted = {pod_set.name: pod_set for pod_set in self.workload.pod_sets}

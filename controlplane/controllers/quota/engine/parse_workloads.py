@@ -219,13 +219,14 @@ def admission(status: Json) -> model.QuotaAdmission | None:
 
 def _assignment(found: Json) -> model.PodSetAssignment:
     where = "status.admission.podSetAssignments"
+    given = section(found, "flavors", where)
     try:
         used = amounts(found.get("resourceUsage"), f"{where}.resourceUsage")
     except ValueError as problem:
         raise BadValue(where, str(problem)) from problem
     return model.PodSetAssignment(
         name=text(found, "name", where),
-        flavors=section(found, "flavors", where),
+        flavors={name: text(given, name, f"{where}.flavors") for name in given},
         usage=in_order({name: requested(name, amount) for name, amount in used.items()}),
         count=number(found, "count", where) if found.get("count") is not None else -1,
         topology=topology_assignment(section(found, "topologyAssignment", where), f"{where}.topologyAssignment"),

@@ -19,7 +19,7 @@ from controlplane.controllers.quota.engine.model import (
     Workload,
 )
 from controlplane.controllers.quota.engine.slices import Replacements
-from controlplane.controllers.quota.engine.tree import QuotaNode, add_all, remove_all
+from controlplane.controllers.quota.engine.tree import QuotaNode, add_all
 from controlplane.controllers.quota.topology.fleet import TopologyFleet
 from controlplane.controllers.quota.topology.model import DEFAULT_RULES, Node, PlacementRules, Topology
 
@@ -345,7 +345,7 @@ class QuotaSnapshot:
             self._reserve(queue, info)
 
     def _release(self, queue: QueueNode, info: Info) -> None:
-        remove_all(queue, info.usage)
+        queue.give_back(info.usage, (one.usage for one in queue.workloads.values() if one is not info))
         queue.generation += 1
 
     def _reserve(self, queue: QueueNode, info: Info) -> None:

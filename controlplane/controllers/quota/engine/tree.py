@@ -6,7 +6,7 @@ for itself what its lending limit does not let go of (its local quota), and uses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any, Protocol
 
@@ -176,6 +176,18 @@ class QuotaNode:
                 return
             node, amount = node.parent, min(amount, beyond)
 
+    def give_back(self, usage: Usage, others: Iterable[Usage]) -> None:
+        """Remove usage of several resources for good, with all `others` that are left. A sum that has ended at what is
+        unlimited, here or in a Cohort above, is made anew: nothing can be taken away from it."""
+        path = [self, *self.ancestors()]
+        ended = [place for place in usage if any(node.usage.get(place) == UNLIMITED for node in path)]
+        remove_all(self, usage)
+        left = list(others) if ended else []
+        for place in ended:
+            self._write(place, _sum(one.get(place, 0) for one in left))
+            for node in path[1:]:
+                node._recount(place)
+
     def _write(self, place: FlavorResource, amount: int | None, journal: Journal | None = None) -> None:
         """Set its usage, and tell its parent whether that is more than its quota."""
         before, quota = self.usage.get(place), self.subtree.get(place, 0)
@@ -335,7 +347,7 @@ def _shifted(total: int | None, before: int | None, after: int | None) -> int | 
     return None if found >= UNLIMITED else found
 
 
-def _sum(several: list[int]) -> int:
+def _sum(several: Iterable[int]) -> int:
     total = 0
     for amount in several:
         total = add(total, amount)

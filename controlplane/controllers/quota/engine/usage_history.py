@@ -182,6 +182,14 @@ class UsageHistory:
             found = _merged(found, entry.penalties.get(workload, {}))
         return found
 
+    def soonest(self, queue: str) -> float | None:
+        """Return the moment before which no sample is due, whatever is used, in seconds since 1970; None if none is due
+        at all."""
+        entry, config = self._entries.get(queue), self.config
+        if entry is None or config is None or (not entry.consumed and config.half_life == 0):
+            return None
+        return entry.updated + config.sampling_interval
+
     def due(self, queue: str, used: Amounts) -> float | None:
         """Return when the next sample is to be taken, in seconds since 1970; None while it would say what the last one
         said: nothing was used, and nothing is. What an idle LocalQueue used is told again when it has faded by a

@@ -14,16 +14,17 @@ from typing import Any
 
 from controlplane.controllers.quota.topology.model import DomainPods, TopologyAssignment
 from controlplane.kube.kinds import Json
+from controlplane.kube.topologies import MOST_DOMAINS
 from controlplane.kube.well_known import HOSTNAME
 
-_MOST_DOMAINS, _MOST_SLICES = 100_000, 1_000
+_MOST_SLICES = 1_000
 
 
 def encoded(assignment: TopologyAssignment) -> Json:
     """Return the assignment's JSON: of the two encodings the shorter one, by prefixes if they are of a length."""
     runs = _by_prefix(assignment)
     by_prefix = _of_runs(assignment, runs)
-    if len(by_prefix["slices"]) <= 1 or len(assignment.domains) > _MOST_DOMAINS:
+    if len(by_prefix["slices"]) <= 1 or len(assignment.domains) > MOST_DOMAINS:
         return by_prefix
     at_once = _of_runs(assignment, [assignment.domains])
     return at_once if _length(at_once) < _length(by_prefix) else by_prefix
@@ -35,9 +36,9 @@ def _length(found: Json) -> int:
 
 def _of_runs(assignment: TopologyAssignment, runs: Sequence[Sequence[DomainPods]]) -> Json:
     slices = [
-        _slice(assignment.levels, run[start : start + _MOST_DOMAINS])
+        _slice(assignment.levels, run[start : start + MOST_DOMAINS])
         for run in runs
-        for start in range(0, len(run), _MOST_DOMAINS)
+        for start in range(0, len(run), MOST_DOMAINS)
     ]
     return {"levels": list(assignment.levels), "slices": slices}
 
@@ -87,7 +88,7 @@ def _by_prefix(assignment: TopologyAssignment) -> list[Sequence[DomainPods]]:
         keys = [next((p for p in reversed(of_one[:depth]) if often[p] > 1), "") for of_one in prefixes]
         numbers = groupby(range(len(domains)), key=keys.__getitem__)
         runs = [domains[found[0] : found[-1] + 1] for _, same in numbers if (found := list(same))]
-        if sum(-(-len(run) // _MOST_DOMAINS) for run in runs) <= _MOST_SLICES:
+        if sum(-(-len(run) // MOST_DOMAINS) for run in runs) <= _MOST_SLICES:
             return list(runs)
     return [domains]
 

@@ -111,7 +111,8 @@ class TopologyFlavor:
 
 class TopologyFleet:
     """See the module. `usage`: what workloads use, as decisions see it while they try; `used_by_pods`: what pods use of
-    nodes that no workload's topology assignment has placed there; `rules`: how places are chosen."""
+    nodes that no workload's topology assignment has placed there; `rules`: how places are chosen. What is used is
+    exact, be it more than 64 bits: a sum that had ended there would not be less once part of it is given back."""
 
     def __init__(self, rules: PlacementRules = DEFAULT_RULES) -> None:
         self.rules = rules
@@ -159,11 +160,12 @@ class TopologyFleet:
             self._relink()
 
     def _relink(self) -> None:
-        """Find out anew which flavors have a topology, and what is used of it."""
+        """Find out anew which flavors have a topology, and what is used of it. One without levels places nothing."""
+        of = {name: one for name, one in self.topologies.items() if one.levels}
         self.flavors = {
-            name: TopologyFlavor(self, flavor, self.topologies[flavor.topology])
+            name: TopologyFlavor(self, flavor, of[flavor.topology])
             for name, flavor in self._specs.items()
-            if flavor.topology in self.topologies
+            if flavor.topology in of
         }
         self.usage = {}
         for several in self._placed.values():
@@ -216,7 +218,7 @@ class TopologyFleet:
                 continue
             used = self.used_by_pods.setdefault(one[0], {})
             for name, amount in (*one[1].items(), (PODS_RESOURCE, 1)):
-                used[name] = add(used.get(name, 0), sign * amount)
+                used[name] = used.get(name, 0) + sign * amount
             if not used[PODS_RESOURCE]:
                 del self.used_by_pods[one[0]]
             for flavor in self.flavors.values():
@@ -255,7 +257,7 @@ class TopologyFleet:
         before = self.usage.get(place)
         after = dict(before or {})
         for name, amount in (*placed.pod.items(), (PODS_RESOURCE, 1)):
-            after[name] = add(after.get(name, 0), clamped(sign * amount * placed.pods))
+            after[name] = after.get(name, 0) + sign * amount * placed.pods
         if journal is not None:
             journal.append((self, place, before))
         self._write(place, {name: amount for name, amount in after.items() if amount})

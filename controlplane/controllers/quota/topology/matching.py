@@ -2,8 +2,8 @@
 
 In: the leaves, and a pod set's constraints. Out: those that match, and how many nodes were left out for which reason.
 Only where leaves are nodes are they asked: taints that no toleration covers, labels, required node affinity
-(kubernetes-sigs/kueue pkg/cache/scheduler/scheduling_simulator_default.go). Answers are kept for as long as the nodes
-stay."""
+(kubernetes-sigs/kueue pkg/cache/scheduler/scheduling_simulator_default.go). The newest answers are kept for as long as
+the nodes stay."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ Matched = tuple[Sequence[Domain], Exclusions, Mapping[int, int]]
 `index`."""
 
 
+_MOST = 128  # constraints whose answers are kept: where each pod set has a selector of its own, they come without end
+
+
 class Conflict(ValueError):  # noqa: N818 - it says what is wrong with the user's objects
     """An admission check asks of a pod set what contradicts it."""
 
@@ -63,6 +66,8 @@ class Matching:
             tolerated = (*tolerated, *self.tolerations)
             leaves, left_out = _matched(tree.leaves, selector, tolerated, wanted)
             weights = _weights(leaves, wanted) if self.weighs and wanted.preferred else {}
+            if len(self._known) >= _MOST:
+                del self._known[next(iter(self._known))]
             found = self._known[key] = leaves, left_out, weights
         return found
 

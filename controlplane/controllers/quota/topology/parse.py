@@ -93,6 +93,8 @@ def topology_assignment(obj: Json, where: str) -> TopologyAssignment | None:
         inside = f"{where}.domains"
         listed = items(obj, "domains", where)
         domains = [DomainPods(tuple(strings(one, "values", inside)), number(one, "count", inside)) for one in listed]
+        if not all(values for values, _ in domains):
+            raise BadValue(f"{inside}.values", "a domain has a value at least")
         return TopologyAssignment(levels, tuple(domains))
     return TopologyAssignment(levels, tuple(DomainPods(values, pods) for values, pods in domains_of(obj, where)))
 

@@ -14,7 +14,7 @@ from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PodSet, ResourceFlavor
 from controlplane.controllers.quota.engine.snapshot import QueueNode, QuotaSnapshot
 from controlplane.controllers.quota.topology.fleet import TopologyFlavor
-from controlplane.controllers.quota.topology.model import PENDING, READY, Placed
+from controlplane.controllers.quota.topology.model import PENDING, READY, Placed, Values
 from controlplane.controllers.quota.topology.requests import PlacementRequest, has_levels
 from controlplane.controllers.quota.topology.workload_placement import (
     PlacementResult,
@@ -152,16 +152,20 @@ class QueueTopology:
         wanted = {pod_set.name: pod_set for pod_set in info.workload.pod_sets}
         for result in assignment.pod_sets:
             named = self._flavors_of(result) if result.topology is not None else []
-            if result.topology is None or len(named) != 1:
+            if result.topology is None or len(named) != 1 or result.name not in wanted:
                 continue
-            admission = info.workload.admission if info.workload.reserves else None
-            given = admission.of(result.name) if admission is not None else None
-            has = dict(given.topology) if given is not None and given.topology is not None else {}
-            pod = wanted[result.name].pod_on_node
+            has, pod = _places_of(info, result.name), wanted[result.name].pod_on_node
             for key, pods in result.topology:
                 if pods > has.get(key, 0):
                     found.append(Placed(named[0], key, pod, pods - has.get(key, 0)))
         return tuple(found)
+
+
+def _places_of(info: Info, pod_set: str) -> dict[Values, int]:
+    """Return where the pods of a pod set are placed that a workload has quota for."""
+    admission = info.workload.admission if info.workload.reserves else None
+    given = admission.of(pod_set) if admission is not None else None
+    return dict(given.topology) if given is not None and given.topology is not None else {}
 
 
 def _has_failed(result: PodSetResult, info: Info) -> bool:

@@ -122,7 +122,7 @@ def _inner_sizes(asked: TopologyRequest, tree: TopologyTree, size: int, level: i
         if inner <= level:
             above = tree.levels[level]
             raise Refusal(f"additional slice layer topology {layer.topology} must be at a lower level than {above}")
-        if size % layer.size:
+        if layer.size <= 0 or size % layer.size:
             told = f"additional slice layer size {layer.size} must evenly divide parent layer size {size}"
             raise Refusal(told)
         found.update(dict.fromkeys(range(level + 1, inner + 1), layer.size))

@@ -8,7 +8,9 @@ several claims may share, and those with conditions to be bound, are left out.""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,6 +39,7 @@ MOST_STEPS = 200_000
 node."""
 MOST_DEVICES = 32
 """The most devices of one claim (`AllocationResultsMaxSize`)."""
+_CALLS, _MOST_CALLS = 3 * MOST_DEVICES + 2, 50_000  # open at once for a claim, and for a pod: some 25 MB
 LEFT_OUT = "devices that claims share, or that have conditions to be bound, are not allocated by this scheduler"
 _BLOCKING = ("NoSchedule", "NoExecute")
 
@@ -110,7 +113,7 @@ class Search:
                 raise AllocationError(f"claim {claim.key}: more than {MOST_DEVICES} devices are asked for")
             self._constraints.append(_constraints(claim))
             self.given.append([])
-        if not self._next(_At(0), 0):
+        if not self._found():
             if any(pool.invalid for pool in self.pools):
                 raise InvalidPools("invalid resource pools were encountered")
             return None
@@ -118,6 +121,10 @@ class Search:
             allocation_of(claim, given, self._chosen(number), self.classes, self.node)
             for number, (claim, given) in enumerate(zip(self.claims, self.given, strict=True))
         ]
+
+    def _found(self) -> bool:
+        with _calling(6 * sum(len(claim.requests) for claim in self.claims) + _CALLS * len(self.claims)):
+            return self._next(_At(0), 0)
 
     def _chosen(self, claim: int) -> list[ExactDeviceRequest]:
         """Return the alternative of each request that was taken."""
@@ -280,6 +287,18 @@ class Search:
             return not place.slice.each or reached(device.where, self.node)
         except SliceError as error:
             raise AllocationError(f"device {'/'.join(place.id)}: {error}") from error
+
+
+@contextmanager
+def _calling(calls: int) -> Iterator[None]:
+    """Let functions call one another so many times more than the interpreter allows by itself: a search has three calls
+    open for each device that it has taken, and six for each request."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + min(calls, _MOST_CALLS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class InvalidPools(ValueError):  # noqa: N818 - it names what was found

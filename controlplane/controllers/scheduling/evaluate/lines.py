@@ -33,7 +33,7 @@ def said(text: bytes, number: int, profiles: Profiles | None = None) -> tuple[bo
         return False, msgspec.json.encode(problem)
     try:
         return True, msgspec.json.encode(answer(question, _profile(question, profiles)))
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+    except Exception as error:
         return False, msgspec.json.encode({"id": question.id, "error": _unexpected(error)})
 
 
@@ -46,7 +46,7 @@ def explained(text: bytes, number: int, profiles: Profiles | None = None) -> tup
     try:
         framework = _profile(question, profiles) or default_framework(question.args)
         return True, list(told(question, decide(framework, question)))
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+    except Exception as error:
         return False, [f"line {number} cannot be evaluated: {_unexpected(error)}"]
 
 

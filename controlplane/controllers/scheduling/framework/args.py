@@ -6,11 +6,14 @@ configuration to name.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
 
 from controlplane.kube.kinds import Json
+
+_LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
 class Args(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -60,6 +63,11 @@ class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True
     resources: tuple[ResourceSpec, ...] = CPU_AND_MEMORY
     requested_to_capacity_ratio: Ratio | None = None
 
+    def __post_init__(self) -> None:
+        """Take the usual resources where none are named."""
+        if not self.resources:
+            msgspec.structs.force_setattr(self, "resources", CPU_AND_MEMORY)
+
 
 class NodeResourcesFitArgs(Args, frozen=True):
     """Args of NodeResourcesFit."""
@@ -72,6 +80,9 @@ class NodeResourcesFitArgs(Args, frozen=True):
         """Return what is wrong, each as `field: problem`."""
         strategy = self.scoring_strategy
         found = _resources(strategy.resources, "scoringStrategy.resources")
+        for at, resource in enumerate(self.ignored_resources):
+            if not _LABEL.fullmatch(resource):
+                found.append(f"ignoredResources[{at}]: {resource!r} is no name of a resource, such as example.com/gpu")
         for at, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
                 found.append(f"ignoredResourceGroups[{at}]: {group!r} must not contain a slash")
@@ -84,6 +95,11 @@ class NodeResourcesBalancedAllocationArgs(Args, frozen=True):
     """Args of NodeResourcesBalancedAllocation."""
 
     resources: tuple[ResourceSpec, ...] = CPU_AND_MEMORY
+
+    def __post_init__(self) -> None:
+        """Take the usual resources where none are named."""
+        if not self.resources:
+            msgspec.structs.force_setattr(self, "resources", CPU_AND_MEMORY)
 
     def check(self) -> list[str]:
         """Return what is wrong, each as `field: problem`."""
@@ -184,13 +200,33 @@ def _shape(ratio: Ratio | None) -> list[str]:
     return found
 
 
+class _DefaultConstraint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The types of a constraint's fields."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: Json | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
 def _constraint(constraint: Json) -> list[str]:
     found = []
-    skew = constraint.get("maxSkew")
+    try:
+        msgspec.convert(constraint, _DefaultConstraint)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$.")
+        return [f"{path.rstrip('`') or 'constraint'}: {problem}"]
+    skew, key = constraint.get("maxSkew"), constraint.get("topologyKey")
     if not isinstance(skew, int) or skew <= 0:
         found.append(f"maxSkew: {skew!r} is not above 0")
-    if not constraint.get("topologyKey"):
+    if not key:
         found.append("topologyKey: a constraint needs one")
+    elif not _LABEL.fullmatch(key):
+        found.append(f"topologyKey: {key!r} is no key of a label, such as topology.kubernetes.io/zone")
     if constraint.get("whenUnsatisfiable") not in ("DoNotSchedule", "ScheduleAnyway"):
         found.append(
             f"whenUnsatisfiable: {constraint.get('whenUnsatisfiable')!r} is neither DoNotSchedule nor ScheduleAnyway"

@@ -6,6 +6,7 @@ or field is a problem."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,9 @@ from controlplane.kube.kinds import Json
 from controlplane.kube.well_known import DEFAULT_SCHEDULER
 from controlplane.values import Value
 
+_LONGEST = 100.0 * 365 * 24 * 3600
+_NO_PLUGINS_YET = ("placementGenerate", "placementScore")
+"""Extension points that no plugin here has: kube-scheduler writes them into a configuration, with nothing in them."""
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
@@ -103,9 +107,16 @@ def check(obj: Mapping[str, Any], registry: Registry = IN_TREE) -> None:
 
 def _converted(obj: Mapping[str, Any]) -> KubeSchedulerConfiguration:
     try:
-        return msgspec.convert(obj, KubeSchedulerConfiguration)
+        return msgspec.convert(_without_nulls(obj), KubeSchedulerConfiguration)
     except msgspec.ValidationError as error:
         raise ConfigurationError([_located(str(error))]) from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return what was read without the fields that say nothing: `args:` with nothing after it is as good as none."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(KubeSchedulerConfiguration)}
@@ -134,11 +145,30 @@ def _problems(obj: Mapping[str, Any], found: KubeSchedulerConfiguration) -> list
             problems.append("extenders: none is called by this scheduler; leave them out, or write a plugin")
     if not found.profiles:
         problems.append("profiles: at least one is needed")
-    if found.pod_initial_backoff_seconds <= 0:
-        problems.append(f"podInitialBackoffSeconds: {found.pod_initial_backoff_seconds:g} is not above 0")
-    if found.pod_max_backoff_seconds < found.pod_initial_backoff_seconds:
-        problems.append("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
-    return [*problems, *_percentage(found.percentage_of_nodes_to_score, ""), *_of_profiles(found.profiles)]
+    if found.parallelism <= 0:
+        problems.append(f"parallelism: {found.parallelism} is not above 0")
+    named = obj.get("profiles") or ()
+    if len(named) > 1:
+        problems += [
+            f"profiles[{at}].schedulerName: of several profiles each needs one"
+            for at, one in enumerate(named)
+            if one.get("schedulerName") is None
+        ]
+    return [
+        *problems,
+        *_backoff(found),
+        *_percentage(found.percentage_of_nodes_to_score, ""),
+        *_of_profiles(found.profiles),
+    ]
+
+
+def _backoff(found: KubeSchedulerConfiguration) -> Iterator[str]:
+    initial, most = found.pod_initial_backoff_seconds, found.pod_max_backoff_seconds
+    if not 0 < initial < math.inf:
+        yield f"podInitialBackoffSeconds: {initial:g} is not above 0"
+    if not initial <= most < _LONGEST:
+        below = most < initial
+        yield f"podMaxBackoffSeconds: must not be {'below podInitialBackoffSeconds' if below else 'a century or more'}"
 
 
 def _of_profiles(profiles: Sequence[Profile]) -> Iterator[str]:
@@ -200,9 +230,7 @@ class _Builder:
         self.weights: dict[str, int] = {}
 
     def framework(self) -> Framework:
-        for point in self.profile.plugins:
-            if point not in POINTS and point != "multiPoint":
-                self.problems.append(f"{self.where}.plugins.{point}: there is no such extension point")
+        self._look_at_points()
         self._read_args()
         multi = list(self._multi_point())
         points = {point: self._point(point, kind, multi) for point, kind in POINTS.items()}
@@ -211,6 +239,18 @@ class _Builder:
                 exact = "exactly one" if point == "queueSort" else "at least one"
                 self.problems.append(f"{self.where}.plugins.{point}: {exact} plugin is needed")
         return Framework(self.profile.scheduler_name, points, self.weights)
+
+    def _look_at_points(self) -> None:
+        for point, given in self.profile.plugins.items():
+            empty = point in _NO_PLUGINS_YET and not given.enabled
+            if point not in POINTS and point != "multiPoint" and not empty:
+                self.problems.append(f"{self.where}.plugins.{point}: there is no such extension point")
+            names = [entry.name for entry in given.enabled]
+            self.problems += [
+                f"{self.where}.plugins.{point}.enabled[{at}].name: {name!r} stands there twice"
+                for at, name in enumerate(names)
+                if name in names[:at]
+            ]
 
     def _multi_point(self) -> Iterator[tuple[PluginEntry, str]]:
         """Yield the plugins of multiPoint: the defaults that are left, overridden in their place, then the others."""
@@ -229,11 +269,11 @@ class _Builder:
     def _point(self, point: str, kind: type[Plugin], multi: list[tuple[PluginEntry, str]]) -> list[Plugin]:
         given = self.profile.plugins.get(point, PluginSet())
         where = f"{self.where}.plugins.{point}.enabled"
-        everywhere = {entry.name for entry, _ in multi}
+        everywhere = {entry.name for entry, _ in multi if not given.disables(entry.name)}
         explicit = [(entry, f"{where}[{at}]") for at, entry in enumerate(given.enabled)]
         named = {entry.name for entry, _ in explicit}
         first = [one for one in explicit if one[0].name in everywhere]
-        middle = [one for one in multi if one[0].name not in named and not given.disables(one[0].name)]
+        middle = [one for one in multi if one[0].name in everywhere - named]
         last = [one for one in explicit if one[0].name not in everywhere]
         found = []
         for entry, place in [*first, *middle, *last]:
@@ -248,8 +288,9 @@ class _Builder:
     def _weigh(self, point: str, entry: PluginEntry, place: str) -> None:
         if point != "score":
             return
-        if entry.weight < 0:
-            self.problems.append(f"{place}.weight: {entry.weight} is negative")
+        if not 0 <= entry.weight < 2**31:
+            said = "is negative" if entry.weight < 0 else "has more than 32 bits"
+            self.problems.append(f"{place}.weight: {entry.weight} {said}")
         self.weights[entry.name] = entry.weight or 1
 
     def _make(self, name: str, place: str) -> Plugin | None:
@@ -285,10 +326,18 @@ class _Builder:
                 self.problems.append(_located(str(error), f"{where}.args"))
                 continue
             self.args[config.name] = args
-            wrong = args.check() if isinstance(args, Args) else []
+            wrong = [*_type_of(args, config.name), *args.check()] if isinstance(args, Args) else []
             if wrong:
-                self.problems += [f"{where}.args.{problem}" for problem in wrong]
+                self.problems += [f"{where}.args.{_in_words(problem)}" for problem in wrong]
                 self.made[config.name] = None
+
+
+def _type_of(args: Args, plugin: str) -> Iterator[str]:
+    """Yield why args are not those of a plugin, if they say so themselves."""
+    if args.kind not in ("", f"{plugin}Args"):
+        yield f"kind: {args.kind!r} is not {plugin}Args"
+    if args.api_version not in ("", API_VERSION):
+        yield f"apiVersion: {args.api_version!r} is not {API_VERSION}"
 
 
 def _percentage(value: int | None, where: str) -> list[str]:
@@ -302,9 +351,13 @@ def _located(message: str, where: str = "") -> str:
     text"."""
     problem, _, path = message.partition(" - at `$")
     field = f"{where}{path.rstrip('`')}".lstrip(".") or "configuration"
+    return f"{field}: {_in_words(problem)}"
+
+
+def _in_words(problem: str) -> str:
     for pattern, said in _PROBLEMS:
         problem = pattern.sub(said, problem)
-    return f"{field}: {problem}"
+    return problem
 
 
 def _types(match: re.Match[str]) -> str:

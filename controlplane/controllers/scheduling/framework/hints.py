@@ -24,8 +24,6 @@ from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Node, P
 from controlplane.controllers.scheduling.snapshot.storage import VolumeClaim
 from controlplane.controllers.scheduling.unsupported import DYNAMIC_RESOURCES
 from controlplane.kube.devices.objects import ResourceClaim
-from controlplane.kube.pod_fields import PodMisfit
-from controlplane.kube.selectors import InvalidSelector
 from controlplane.kube.tolerations import UNSCHEDULABLE, untolerated
 
 ASKED_ANYWAY = frozenset({"", "SchedulingGates", "Gang"})
@@ -84,7 +82,7 @@ class Hints:
             try:
                 if hint is not None and hint(pod, event):
                     return True
-            except (PodMisfit, InvalidSelector):
+            except Exception:  # whatever a plugin's own hint fails by
                 return True
         return False
 
@@ -261,6 +259,10 @@ def _term(term: AffinityTerm, other: Pod) -> bool:
 
 
 def _has_a_key(pod: Pod, event: ClusterEvent) -> bool:
+    """A node came or has another value of a key that the pod's terms name. One without the key takes whoever asks to be
+    apart from others."""
+    if event.old is None and pod.affinity.anti:
+        return True
     keys = {term.topology_key for term in (*pod.affinity.required, *pod.affinity.anti)}
     new, old = event.new.labels, event.old.labels if event.old is not None else {}
     return not keys or any(new.get(key) != old.get(key) for key in keys)

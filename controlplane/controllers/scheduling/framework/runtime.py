@@ -69,13 +69,14 @@ class Framework:
 
     `percentage` is the profile's percentageOfNodesToScore (0: it adapts to the cluster's size); whoever runs cycles
     makes a `Sampling` of it. `vectorised=False` makes it ask node by node throughout, which is slower and says the
-    same."""
+    same. `heard` is told of plugins that fail by an exception where nobody asks for a status."""
 
     scheduler_name: str
     points: dict[str, list[Plugin]]
     weights: dict[str, int] = field(default_factory=dict)
     percentage: int = 100
     vectorised: bool = True
+    heard: Callable[[Exception], None] = lambda error: None
 
     def plugins(self, point: str, of: type[P]) -> list[P]:
         """Return the plugins of an extension point."""
@@ -90,7 +91,11 @@ class Framework:
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return Success, or the first reason why the pod has to stay outside the queue."""
         for plugin in self.plugins("preEnqueue", PreEnqueuePlugin):
-            status = plugin.pre_enqueue(pod)
+            try:
+                status = plugin.pre_enqueue(pod)
+            except Exception as error:
+                self.heard(error)
+                status = failed(f"a plugin failed: {type(error).__name__}: {error}")
             if not status.ok:
                 return status.by(plugin.name)
         return SUCCESS
@@ -237,9 +242,12 @@ class Framework:
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Run Unreserve of all plugins, in reverse order."""
+        """Run Unreserve of all plugins, in reverse order; one that fails keeps none from being told."""
         for plugin in reversed(self.plugins("reserve", ReservePlugin)):
-            plugin.unreserve(state, pod, node)
+            try:
+                plugin.unreserve(state, pod, node)
+            except Exception as error:
+                self.heard(error)
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> tuple[Status, dict[str, float]]:
         """Run Permit: the first refusal, or Wait with the seconds that each waiting plugin grants."""
@@ -287,9 +295,12 @@ class Framework:
         return PluginWrites(failed("no bind plugin takes this pod"))
 
     def post_bind(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Run PostBind."""
+        """Run PostBind; one that fails keeps none from being told."""
         for plugin in self.plugins("postBind", PostBindPlugin):
-            plugin.post_bind(state, pod, node)
+            try:
+                plugin.post_bind(state, pod, node)
+            except Exception as error:
+                self.heard(error)
 
 
 @dataclass(slots=True)

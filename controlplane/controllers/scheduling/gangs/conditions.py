@@ -107,7 +107,11 @@ def _conditions_shown(obj: Json) -> list[Json]:
     """Return the conditions of a PodGroup that can be read."""
     status = obj.get("status")
     listed: Any = status.get("conditions") if isinstance(status, dict) else None
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [one for one in listed if isinstance(one, dict) and _named(one)] if isinstance(listed, list) else []
+
+
+def _named(condition: Json) -> bool:
+    return isinstance(condition.get("type", ""), str)
 
 
 class PodGroupConditions(StreamController[GangState]):

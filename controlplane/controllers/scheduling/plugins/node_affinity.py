@@ -15,6 +15,7 @@ from controlplane.controllers.scheduling.snapshot.objects import Node, NodeRules
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
 from controlplane.kube.pod_fields import Obj
 from controlplane.kube.selectors import NodeTerm
+from controlplane.kube.well_known import REQUIRED_AFFINITY
 
 POD = status.unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -31,6 +32,10 @@ class NodeAffinity(framework.PreFilterPlugin, framework.FilterPlugin, framework.
         super().__init__(args or NodeAffinityArgs())
         added = self.args.added_affinity
         self.added = NodeRules() if added is None else node_affinity(added, "addedAffinity")
+        found = [f"addedAffinity.{REQUIRED_AFFINITY}.{term.error}" for term in self.added.required or () if term.error]
+        found += [term.error for _, term in self.added.preferred or () if term.error]
+        if found:
+            raise ValueError(found[0])
 
     def pre_filter(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot) -> framework.Prefiltered:
         """Skip a pod that asks for nothing; a pod that pins names in every term needs only those nodes."""
