@@ -191,7 +191,7 @@ def _chain(event: Event | Unknown, recorded: Recorded, attempt: tuple[int, int])
             return "failed", event.target, event.action, attempt
         case JobCreationDecided():
             return "job", recorded.cluster, attempt
-        case RemovalDecided() if event.of == "Job":
+        case RemovalDecided() | FinalizerRemovalDecided() if event.of == "Job":
             return "job", recorded.cluster, attempt
         case (
             CloneDecided()

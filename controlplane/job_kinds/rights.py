@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.base import JobKind
+from controlplane.kube.kinds import PODS
 
 _INTRO = {
     "management": "Jobs of users are read; a job's status is that of its copy on a worker, since its own controller "
@@ -96,7 +97,9 @@ def rights(one: JobKind, place: str) -> list[tuple[str, str]]:
     if place.startswith("jobframework"):
         return _to_reconcile(one, of_pods=place.endswith("-pods"))
     if place == "worker":
-        return [(plural, f"get, list, watch, create, {'patch, ' if one.synced or one.elastic else ''}delete")]
+        # Of a pod whose Workload is gone, nobody else takes Kueue's finalizer off.
+        patched = one.synced or one.elastic or one.kind == PODS
+        return [(plural, f"get, list, watch, create, {'patch, ' if patched else ''}delete")]
     return [(plural, "get, list, watch"), *([(f"{plural}/status", "patch")] if one.relays else [])]
 
 

@@ -21,6 +21,8 @@ from tests.multikueue.grouped import ONE, RUNS, TWO, Pods, pod
 from tests.multikueue.observed import sighting
 from tests.multikueue.scene import START, Scene
 
+KEPT = ["kueue.x-k8s.io/managed", "mine"]
+
 
 def test_all_pods_go_before_the_workloads_copy_goes() -> None:
     scene = Pods("a").running()
@@ -179,7 +181,7 @@ def test_a_group_whose_pods_were_all_replaced_starts_anew_on_the_cluster_that_co
     assert (judged.verdict, judged.reason) == ("Remove", WorkloadReason.STALE_COPY)
     assert {one.uid for one in decided if isinstance(one, RemovalDecided)} == {"a-p-0", "a-p-1"}
     for name in ("p-0", "p-1"):
-        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizers=KEPT)
     assert group.names() == ["FinalizerAddition a"]
     group.clone("a", RUNS, finalizers=[RESOURCE_IN_USE])
     assert group.names() == ["Removal Workload a"]
@@ -196,9 +198,9 @@ def test_a_workload_goes_with_its_finalizer_when_nothing_else_keeps_the_pods_of_
     group.clone("a", RUNS, finalizers=["mine"]).gone()
     assert group.writes() == [("Removal", "p-1"), ("Removal", "")]
     group.copy("a", "p-0", status=ONE, inactive=False, deleting=True)
-    group.copy("a", "p-1", status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    group.copy("a", "p-1", status=TWO, finished=True, inactive=True, deleting=True, finalizers=KEPT)
     assert group.names() == []  # one still runs
-    group.copy("a", "p-0", status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    group.copy("a", "p-0", status=TWO, finished=True, inactive=True, deleting=True, finalizers=KEPT)
     (addition,) = group.decide()
     assert isinstance(addition, FinalizerAdditionDecided)
     assert addition.finalizers == ["mine", RESOURCE_IN_USE]
@@ -221,8 +223,14 @@ def test_pods_that_nothing_but_their_finalizers_keeps_hold_up_no_other_cluster()
     )
     group.decide()
     for name in ("p-0", "p-1"):
-        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizers=KEPT)
     group.clone_gone("a")
+    # Nobody but Kueue would take its finalizer off, and it does not without the Workload.
+    removals = [one for one in group.decide() if isinstance(one, FinalizerRemovalDecided)]
+    assert {(one.uid, one.target, *one.finalizers) for one in removals} == {
+        ("a-p-0", "a/Job", "mine"),
+        ("a-p-1", "a/Job/p-1", "mine"),
+    }
     assert group.names() == []
     group.workload({"QuotaReserved": True, "Evicted": False})
     assert group.names() == ["Nomination", "Clone b"]

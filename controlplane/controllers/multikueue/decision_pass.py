@@ -25,6 +25,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
+from controlplane.job_kinds.pod import MANAGED
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.runtime import decision_pass
 from controlplane.runtime.writes import says_no
@@ -184,6 +185,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         elif own.clone is not None and not own.may_run:
             removal = self._remove_with_pods if own.jobs else self._remove_clone
             removal(cluster, own, own.clone, reason)
+        elif not own.may_run:
+            self._free_pods(cluster, own, reason)
         return (own.clone is not None or own.may_run) and not self.removal_failed(cluster)
 
     def remove_member(self, cluster: str, name: str, member: RemoteJobObserved, reason: WorkloadReason) -> None:
@@ -314,6 +317,24 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             self._remove_clone(cluster, remote, clone, reason)
         else:
             self.wake_at(remote.deleting_since + _FINALIZED_WITHIN)
+
+    def _free_pods(self, cluster: str, remote: Remote, reason: WorkloadReason) -> None:
+        """Take Kueue's finalizer off pods that nothing else keeps: without their Workload its worker's Kueue never
+        does, and nobody else can have their names there."""
+        for pod in remote.jobs:
+            if MANAGED in pod.finalizers:
+                self.write(
+                    events.FinalizerRemovalDecided(
+                        cluster=cluster,
+                        of="Job",
+                        kind=pod.kind,
+                        uid=pod.uid,
+                        member="" if pod is remote.job else pod.name,
+                        finalizers=[name for name in pod.finalizers if name != MANAGED],
+                        resource_version=pod.resource_version,
+                        reason=reason,
+                    )
+                )
 
     def _set_finalizers(
         self,

@@ -230,10 +230,24 @@ class RemovalDecided(WorkloadWrite):
 
 
 class FinalizerRemovalDecided(WorkloadWrite):
-    """Take Kueue's `resource-in-use` finalizer off a clone that is to go."""
+    """Take Kueue's finalizer off a clone that is to go, or off a pod (`of` the job, `kind`; `member` as in
+    `JobCreationDecided`) that nothing else keeps, and whose clone is gone."""
 
     uid: str
     finalizers: list[str] = []
+    of: Where = "Workload"
+    kind: str = ""
+    member: str = ""
+
+    @property
+    def part(self) -> str:
+        """The pod."""
+        return self.member
+
+    @property
+    def where(self) -> Where:
+        """Which object the write is to."""
+        return self.of
 
 
 class FinalizerAdditionDecided(WorkloadWrite):

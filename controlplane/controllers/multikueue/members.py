@@ -26,7 +26,7 @@ def create_members(pass_: WorkloadPass, cluster: str) -> None:
     job, remote, staying = pass_.context.job, pass_.state.remote(cluster), _staying(pass_)
     staying |= {job.name} if job is not None and not job.deleting else set()
     left = [copy for copy in remote.jobs if copy.name not in staying]
-    if any(not copy.over for copy in left):
+    if any(not (copy.finished or copy.finalizing) for copy in left):
         return
     missing = [one for one in pass_.context.members if _is_to_run(pass_, one) and one.name not in remote.members]
     for local in missing[: max(0, len(missing) - sum(copy.succeeded for copy in left))]:

@@ -339,7 +339,7 @@ class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
     which this is the copy for all its Workloads; `prebuilt` is then the first of them. Of a pod alone: `succeeded`, and
-    `finalizing`, where nothing but its finalizers keeps it, and nothing of it runs; both False in older records."""
+    `finalizers`, where nothing but these keeps it, and nothing of it runs; neither is in older records."""
 
     kind: str
     prebuilt: str = ""
@@ -351,14 +351,14 @@ class RemoteJobObserved(Observation):
     sized: str = ""
     shared: str = ""
     succeeded: bool = False
-    finalizing: bool = False
+    finalizers: list[str] = []
     status: str
     kept: Kept = {}
 
     @property
-    def over(self) -> bool:
-        """Whether it has run, or nothing keeps it but its finalizers."""
-        return self.finished or self.finalizing
+    def finalizing(self) -> bool:
+        """Whether nothing keeps it but its finalizers."""
+        return bool(self.finalizers)
 
 
 class RemoteJobGone(ObjectGone):

@@ -73,10 +73,16 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         sized=sized.ref if sized is not None else "",
         shared=shared,
         succeeded=of_a_pod and outcome is not None and outcome.success,
-        finalizing=of_a_pod and identity["deleting"] and meta(obj).get("deletionGracePeriodSeconds") == 0,
+        finalizers=_finalizers(obj) if of_a_pod and identity["deleting"] else [],
         status=body.ref,
     )
     return event, (body, *([sized] if sized is not None else ()))
+
+
+def _finalizers(obj: Json) -> list[str]:
+    """Return what keeps a pod that is deleted, and has stopped or never started."""
+    stopped = meta(obj).get("deletionGracePeriodSeconds") == 0
+    return fields.strings(meta(obj), "finalizers", "metadata") if stopped else []
 
 
 def prebuilt(obj: Json) -> str:

@@ -78,7 +78,7 @@ def _relay(event: StatusRelayDecided) -> str:
     return "job's last status is to be copied" if last else "job's status is to be copied"
 
 
-def _removal(event: RemovalDecided) -> str:
+def _removal(event: RemovalDecided | multikueue.FinalizerRemovalDecided) -> str:
     return "job's copy is to be removed" if event.of == "Job" else "copy is to be removed"
 
 
@@ -160,7 +160,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         multikueue.FinishDecided: "Workload is to finish ({e.finish_reason})",
         multikueue.NamesClearDecided: "cluster names are to be removed",
         multikueue.RemovalDecided: _removal,
-        multikueue.FinalizerRemovalDecided: "copy is to be removed",
+        multikueue.FinalizerRemovalDecided: _removal,
         multikueue.FinalizerAdditionDecided: "copy is to be removed, and its pods' finalizers with it",
         multikueue.SpecUpdateDecided: _spec_update,
         multikueue.CloneUpdateDecided: "copy's priority is to be {e.priority.value}",

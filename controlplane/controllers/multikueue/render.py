@@ -72,8 +72,7 @@ def render(
         case events.RemovalDecided():
             return _removal(state, decision, policy)
         case events.FinalizerRemovalDecided() | events.FinalizerAdditionDecided():
-            body = {"metadata": {"finalizers": decision.finalizers or None}}
-            return _patch(state, decision, body, uid=decision.uid)
+            return _finalizers(state, decision, policy)
         case events.CloneUpdateDecided():
             return _patch(state, decision, _priority(decision))
         case events.SpecUpdateDecided():
@@ -196,6 +195,21 @@ def _removal(state: WorkloadState, decision: events.RemovalDecided, policy: Mult
         resource_version=decision.resource_version,
         owner_label=(ORIGIN_LABEL, policy.origin) if decision.resource_version else None,
     )
+
+
+def _finalizers(
+    state: WorkloadState,
+    decision: events.FinalizerRemovalDecided | events.FinalizerAdditionDecided,
+    policy: MultiKueuePolicy,
+) -> Request:
+    body = {"metadata": {"finalizers": decision.finalizers or None}}
+    if decision.where == "Workload":
+        return _patch(state, decision, body, uid=decision.uid)
+    pod = next((one for one in state.remote(decision.cluster).jobs if one.uid == decision.uid), None)
+    if pod is None:
+        raise Obsolete("the pod is gone")
+    ref = ObjectRef(_adapter(policy, pod.kind).kind, pod.namespace, pod.name)
+    return Request("patch", ref, body, uid=decision.uid, resource_version=decision.resource_version)
 
 
 def _patch(

@@ -196,10 +196,14 @@ def _is_final(pod: Json) -> bool:
 
 def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
     """Have those pods of groups made again that a backup lacks, while it has others of the group; one that had ended
-    and is back has somebody who makes it again too.
+    and is back has somebody who makes it again too, unless its group was given up with it.
     """
     places = {name.partition("-try-")[0] for name in scene.pods}
-    for name in sorted(there):
+    records = scene.environment.management.store.records(PODS)
+    over = {
+        one.name for one in records if _is_final(one.obj) and (one.obj.get("status") or {}).get("phase") == "Failed"
+    }
+    for name in sorted(set(there) - over):
         if "-pod-" in name and name in scene.made and name.partition("-try-")[0] not in places:
             scene.pods[name], scene.submitted[name] = scene.made[name], PODS
     for name in scene.pods:
