@@ -150,7 +150,7 @@ class WorkloadObserver:
             return self._named[kind][0](obj) if kind in self._named else None
         if kind == kinds.WORKLOADS:
             return _clone(obj)
-        if adapter is None:
+        if adapter is None or self._is_made(cluster, kind, obj):
             return None
         copied, bodies = observe_jobs.copied_job(adapter, obj)
         return workload_stream(copied.namespace, copied.prebuilt), copied, bodies
@@ -173,7 +173,7 @@ class WorkloadObserver:
             return stream, event, ()
         if kind == kinds.WORKLOADS:
             return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
-        if adapter is None:
+        if adapter is None or self._is_made(cluster, kind, obj):
             return None
         last = _last(obj)
         bound = observe_jobs.prebuilt(obj)
@@ -182,6 +182,11 @@ class WorkloadObserver:
             # It was refused, for it names no Workload, and that is perhaps not folded yet.
             stream = _refused_stream(cluster, kind, last["namespace"], last["name"])
         return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
+
+    def _is_made(self, cluster: str, kind: Kind, obj: Json) -> bool:
+        """Whether something on a worker is no copy, and was never recorded as one."""
+        uid = str(meta(obj).get("uid", ""))
+        return observe_jobs.is_made_of_another(kind, obj) and not self._stream_of_job(cluster, uid)
 
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
         if adapter.home_selector:

@@ -9,9 +9,12 @@ from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import Misfit
-from controlplane.kube.kinds import Json, meta
+from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
 from controlplane.log.event import Body, body_of
+
+_ADOPT_PODS = frozenset({"v1", "apps/v1", "batch/v1"})
+"""The API versions of controllers that take over pods which fit their selector and which nobody controls."""
 
 
 def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observations.JobObserved, tuple[Body, ...]]:
@@ -73,6 +76,14 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         status=body.ref,
     )
     return event, (body, *([sized] if sized is not None else ()))
+
+
+def is_made_of_another(kind: Kind, obj: Json) -> bool:
+    """Return whether a controller made an object of another one, whose labels and annotations it may have: a RayJob's
+    RayCluster has them all, and a pod those of its PipelineRun. A copy is created without an owner."""
+    owners = fields.items(meta(obj), "ownerReferences", "metadata")
+    makers = [str(one.get("apiVersion")) for one in owners if one.get("controller") is True]
+    return any(kind != PODS or one not in _ADOPT_PODS for one in makers)
 
 
 def prebuilt(obj: Json) -> str:
