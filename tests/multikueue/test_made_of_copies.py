@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.events import RemovalDecided
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.kinds import JOBS, PODS, Json, Kind
+from tests.multikueue.dispatched import GONE, only, retry, settled
 from tests.multikueue.observed import PREBUILT, metadata, sighting
 from tests.multikueue.rendered import ORIGIN
 from tests.multikueue.scene import NS, START, STREAM, WL, Scene
@@ -71,3 +73,45 @@ def test_the_end_of_what_an_older_version_recorded_is_recorded_too() -> None:
     ended = scene.fleet.observe(sighting("a", RAY_CLUSTER, made, gone=True), START)
     assert ended is not None
     assert isinstance(ended.event, observations.RemoteJobGone)
+
+
+# --- what people make of a copy ---------------------------------------------------------------------------------------
+
+
+def by_hand(scene: Scene, **changes: Any) -> Scene:
+    """Somebody made a job of another name of the copy on `a`, with all of its labels and annotations."""
+    fields = {"status": "dd" * 32, "suspended": True, "prebuilt": WL, **changes}
+    event = observations.RemoteJobObserved(
+        namespace=NS, name="train-again", uid="by-hand", kind=JOBS.name, resource_version="9", **fields
+    )
+    scene.fold(STREAM, event, "a")
+    return scene
+
+
+def test_a_job_of_another_name_is_neither_relayed_nor_removed() -> None:
+    scene = by_hand(settled()).tick(seconds=5)
+    assert scene.names() == []
+    removal = only(scene.workload({"Finished": ("Succeeded", "")}).decide(), RemovalDecided)
+    assert (removal.of, removal.uid) == ("Job", "rjob-a")
+
+
+def test_its_end_is_not_that_of_the_users_job() -> None:
+    scene = settled()
+    gone = observations.RemoteJobGone(namespace=NS, name="train-again", uid="by-hand", kind=JOBS.name)
+    by_hand(scene, finished=True).fold(STREAM, gone, "a")
+    assert scene.names() == []
+    assert retry(scene.remote_job_gone("a").decide()).message == GONE
+
+
+def test_one_that_was_seen_before_the_workload_is_dropped() -> None:
+    """Nobody knows the name of the user's job until its Workload is seen."""
+    scene = by_hand(Scene("a"), finished=True).job()
+    scene.workload({"QuotaReserved": True})
+    assert not scene.state.remotes
+    assert scene.names() == ["Nomination", "Clone a"]
+
+
+def test_nor_does_one_of_a_clone_stay() -> None:
+    scene = by_hand(Scene("a").clone("a"), finished=True).job()
+    scene.workload({"QuotaReserved": True})
+    assert (scene.state.remote("a").job, scene.state.ended) == (None, {})

@@ -97,6 +97,13 @@ def is_member(
     return seen.name != known
 
 
+def is_of_another(owner: observations.Owner | None, seen: observations.ObjectGone | observations.Observation) -> bool:
+    """Whether an event is about a job that has the labels of a copy and another name than every copy of the owner: who
+    makes a job of a copy by hand takes them along. Of a group the pods have names of their own."""
+    job = isinstance(seen, (observations.RemoteJobObserved, observations.RemoteJobGone)) and seen.kind != PODS.name
+    return job and owner is not None and seen.name != owner.name
+
+
 def still_to_go(decision: WorkloadWrite, seen: observations.CloneObserved | observations.CloneGone) -> bool:
     """Whether a clone changed, and its removal by UID alone still is on its way: it needs no newer version."""
     return (
