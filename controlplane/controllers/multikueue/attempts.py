@@ -11,12 +11,21 @@ import msgspec
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import is_of_another
+from controlplane.runtime import writes
 from controlplane.runtime.writes import without
 
 if TYPE_CHECKING:
     from controlplane.controllers.multikueue.state import WorkloadState
 
 _replace = msgspec.structs.replace
+
+
+def closed(state: WorkloadState, target: str) -> WorkloadState:
+    """Return the state after something that is written to was seen to change: whatever was open is decided anew, and
+    what would have changed nothing may change something now."""
+    if target in state.unneeded:
+        state = _replace(state, unneeded=without(state.unneeded, target))
+    return writes.closed(state, target)
 
 
 def begun(state: WorkloadState, attempt: int) -> WorkloadState:

@@ -22,6 +22,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.told import next_try
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.runtime import decision_pass
@@ -40,6 +41,11 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         super().__init__(state, now)
         self.context = context
         self.verdicts: dict[str, str] = {}
+
+    def write(self, decision: events.WorkloadWrite) -> bool:
+        """Add a write unless its target is busy or resting, or it would change nothing of what is there; return whether
+        it was added."""
+        return self.state.unneeded.get(decision.target) != decision and super().write(decision)
 
     def set_check(
         self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
@@ -129,6 +135,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
     def rest(self, job: JobObserved, member: str = "") -> None:
         """Write a status in which nothing runs to the user's job, or to a pod of its group."""
+        if not member and not self._may_tell(""):
+            return
         self.write(
             events.StatusRelayDecided(
                 kind=job.kind,
@@ -141,7 +149,9 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         )
 
     def relay(self, job: JobObserved, cluster: str, status: str, reason: WorkloadReason) -> None:
-        """Write the status of the job's copy on a cluster to the user's job."""
+        """Write the status of the job's copy on a cluster to the user's job, after a pause where it did not keep it."""
+        if not self._may_tell(status):
+            return
         self.write(
             events.StatusRelayDecided(
                 kind=job.kind,
@@ -151,6 +161,15 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 reason=reason,
             )
         )
+
+    def _may_tell(self, status: str) -> bool:
+        """Whether a status, or "" that nothing runs, may be written to the user's job now, as far as it is known to keep
+        it; else it is looked at again."""
+        until = next_try(self.state.told, status)
+        if until is None or self.now >= until:
+            return True
+        self.wake_at(until)
+        return False
 
     def remove_everywhere(self, reason: WorkloadReason, keep: str = "") -> bool:
         """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.

@@ -16,6 +16,7 @@ from controlplane.controllers.multikueue.observations import JobObserved, Worklo
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import held_elsewhere, outgrown
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.runtime.writes import says_no
 
 _TRIES = 3
@@ -65,7 +66,7 @@ def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
     """Write the status with which a copy on a cluster was seen to end, if it was; return whether that is still to be
     done."""
     status = pass_.state.ended.get(cluster, "")
-    if not status or job.finished or job.deleting or refused(pass_):
+    if not status or job.finished or job.deleting or refused(pass_) or is_not_kept(pass_.state.told, status):
         return False
     pass_.relay(job, cluster, status, WorkloadReason.FINAL_STATUS)
     return True

@@ -13,6 +13,7 @@ from controlplane.controllers.multikueue.members import final_statuses, tell
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.kube.kinds import PODS
 
 _PATIENCE = timedelta(seconds=30)
@@ -142,5 +143,7 @@ def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: b
     # A conflict is no refusal, however often it comes: the next try is made of what is there then.
     if refused(pass_):
         return late and forbidden(pass_)
+    if is_not_kept(pass_.state.told, remote.status) and not job.finished:
+        return False
     pass_.relay(job, cluster, remote.status, WorkloadReason.FINAL_STATUS)
     return True

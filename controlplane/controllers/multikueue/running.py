@@ -36,6 +36,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
+from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import REMOTE_LOST, Condition
 from controlplane.kube.slices import SLICE_REPLACED
@@ -303,6 +304,8 @@ def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: Re
     if job.deleting or remote.status == job.status:
         return False
     if remote.status == pass_.state.relayed and not end_is_forgotten(job, remote):
+        return False
+    if is_not_kept(pass_.state.told, remote.status) and end_is_forgotten(job, remote):
         return False
     if not adapter.relays:
         return False  # the management cluster's own controller writes it

@@ -16,6 +16,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.attempts import (
     begun,
+    closed,
     end_attempt,
     opening_shown,
     withdrawn,
@@ -31,9 +32,10 @@ from controlplane.controllers.multikueue.remotes import (
     seated,
     still_to_go,
 )
+from controlplane.controllers.multikueue.told import Told, told_after
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
-from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
+from controlplane.runtime.writes import OpenWrites, dropped, opened, refused, without
 from controlplane.values import ByClass
 
 
@@ -57,8 +59,10 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a
     slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or
     a cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by
-    name. `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
-    `positions`: where in the log it came to be as it is (`controlplane.controllers.multikueue.facets`)."""
+    name. `told`: what was written to the user's job last, and how often. `unneeded`: by target, the last write that
+    changed nothing by the API server's own word, while its object is seen as it was. `opening`: where a preemption gate
+    is being opened, or was without anybody seeing it yet, and since when. `positions`: where in the log it came to be
+    as it is (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -86,6 +90,8 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     relayed: str = ""
     relayed_at: datetime | None = None
     relayed_members: Mapping[str, Relayed] = {}
+    told: Told | None = None
+    unneeded: Mapping[str, events.WorkloadWrite] = {}
     opening: Mapping[str, datetime] = {}
     positions: Mapping[str, int] = {}
 
@@ -336,8 +342,10 @@ def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> Worklo
             last = Relayed(relay.status, effect.decided_at)
             state = _replace(state, relayed_members={**state.relayed_members, relay.member: last})
         else:
-            state = _replace(state, relayed=relay.status)
-    return closed(state, event.target)
+            told = told_after(state.told, relay, effect.decided_at, unneeded=True)
+            state = _replace(state, relayed=relay.status, told=told)
+    state = closed(state, event.target)
+    return _replace(state, unneeded={**state.unneeded, event.target: effect.decision}) if effect is not None else state
 
 
 def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:

@@ -1,0 +1,49 @@
+"""Remembers how often the same was written to the user's job that it did not keep: another controller writes its status
+too, or its API server drops what it does not know.
+
+In: the writes that were carried out. Out: when it may be written again, and whether there is any use in it. Pure. The
+first time it is written again at once, since the management cluster may have been put back to before; then after a
+second, two, four and so on: two that never rest would fill the log."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from controlplane.controllers.multikueue.events import StatusRelayDecided
+
+_TRIES = 3
+_FIRST, _LONGEST, _FORGOTTEN = timedelta(seconds=1), timedelta(minutes=5), timedelta(minutes=15)
+_DOUBLINGS = 10
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What was written last: a copy's status, or "" that nothing runs; how often in a row; and when."""
+
+    status: str
+    times: int
+    at: datetime
+
+
+def told_after(before: Told | None, relay: StatusRelayDecided, at: datetime, *, unneeded: bool = False) -> Told | None:
+    """Return what was written to the user's job after one more write that was decided at a time. One that is `unneeded`
+    changed nothing, and will not when it comes again."""
+    if relay.mark_suspended or relay.outcome or relay.member:
+        return before
+    status = "" if relay.drain else relay.status
+    again = before is not None and before.status == status and at - before.at < _FORGOTTEN
+    times = before.times + 1 if before is not None and again else 1
+    return Told(status, max(times, _TRIES) if unneeded else times, at)
+
+
+def next_try(told: Told | None, status: str) -> datetime | None:
+    """Return when a status, or "" that nothing runs, may be written that was written before; None for at once."""
+    if told is None or told.status != status or told.times < 2:
+        return None
+    return told.at + min(_FIRST * 2 ** min(told.times - 2, _DOUBLINGS), _LONGEST)
+
+
+def is_not_kept(told: Told | None, status: str) -> bool:
+    """Whether a last status was written often enough to a job that does not show it."""
+    return told is not None and told.status == status and told.times >= _TRIES
