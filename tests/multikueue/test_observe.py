@@ -353,3 +353,10 @@ def test_of_workloads_and_jobs_no_manager_is_recorded() -> None:
     found = Scene("a").fleet.observe(seen, START)
     assert found is not None
     assert not hasattr(found.event, "manager")
+
+
+def test_a_copy_says_how_it_ended() -> None:
+    copy = remote_job(status={"conditions": [{"type": "Failed", "status": "True", "message": "no more tries"}]})
+    event = observe("a", kinds.JOBS, copy).event
+    assert event.end == observations.JobEnd(success=False, message="no more tries")
+    assert observe("a", kinds.JOBS, remote_job()).event.end is None

@@ -33,11 +33,30 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
     if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences:
         return False
     cluster = "" if local.sliced and held_elsewhere(pass_) else _ended_on(pass_, local)
-    if not cluster or refused(pass_):
+    if not cluster:
         return False
     if job.finished:
         return not (local.sliced and outgrown(local, job))
+    if refused(pass_) or is_not_kept(pass_.state.told, pass_.state.ended[cluster]):
+        return _finish_untold(pass_, local, pass_.state, cluster)
     return relay_end(pass_, job, cluster)
+
+
+def _finish_untold(pass_: WorkloadPass, local: WorkloadObserved, state: WorkloadState, cluster: str) -> bool:
+    """Finish a Workload as a copy of its job ended on a cluster, which the user's job will not show; return whether that
+    is known, by the `state` of the Workload under whose name it ran: what has ended is not run again for a status."""
+    end = state.ends.get(cluster)
+    if end is not None and not local.is_true("Finished"):
+        pass_.write(
+            FinishDecided(
+                resource_version=local.resource_version,
+                source=cluster,
+                finish_reason="Succeeded" if end.success else "Failed",
+                message=end.message,
+                reason=WorkloadReason.FINISHED,
+            )
+        )
+    return end is not None
 
 
 def _ended_on(pass_: WorkloadPass, local: WorkloadObserved) -> str:
@@ -49,17 +68,25 @@ def _ended_on(pass_: WorkloadPass, local: WorkloadObserved) -> str:
 def end_is_told(pass_: WorkloadPass, job: JobObserved) -> bool:
     """Whether another slice of the job saw it end, and is about to write that to the user's job: none begins it
     anew."""
-    return not job.finished and any(
-        other.ended
-        and _no(other) is None
-        and _tells(other)
-        and not any(remote.job for remote in other.remotes.values())
-        for other in pass_.context.slices
-    )
+    return not job.finished and any(not _is_given_up(other) for other in pass_.context.slices if _tells(other))
+
+
+def finish_as_another(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:
+    """Finish a slice of a job that ran to its end as another slice's, which the user's job will not show; return whether
+    it is such a one."""
+    others = () if job.finished else filter(_tells, pass_.context.slices)
+    return any(_is_given_up(other) and _finish_untold(pass_, local, other, min(other.ended)) for other in others)
 
 
 def _tells(state: WorkloadState) -> bool:
-    return state.slice_of is not None or (state.local is not None and not state.local.deleting)
+    """Whether a slice saw the job end, and nobody has it by now."""
+    there = state.slice_of is not None or (state.local is not None and not state.local.deleting)
+    return there and bool(state.ended) and not any(remote.job for remote in state.remotes.values())
+
+
+def _is_given_up(state: WorkloadState) -> bool:
+    """Whether the user's job has refused the end that a slice saw, or lost it, often enough."""
+    return _no(state) is not None or any(is_not_kept(state.told, status) for status in state.ended.values())
 
 
 def relay_end(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:

@@ -338,7 +338,8 @@ class CloneGone(ObjectGone):
 class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
-    which this is the copy for all its Workloads; `prebuilt` is then the first of them."""
+    which this is the copy for all its Workloads; `prebuilt` is then the first of them. `end`: how it ended, None of one
+    that has not, and in records of older versions."""
 
     kind: str
     prebuilt: str = ""
@@ -349,6 +350,7 @@ class RemoteJobObserved(Observation):
     size: dict[str, int] = {}
     sized: str = ""
     shared: str = ""
+    end: JobEnd | None = None
     status: str
     kept: Kept = {}
 

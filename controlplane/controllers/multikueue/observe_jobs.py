@@ -5,7 +5,7 @@ In: a job as an API server shows it. Out: its event, and the bodies that the eve
 from __future__ import annotations
 
 from controlplane.controllers.multikueue import objects, observations
-from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube import fields
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import Misfit
@@ -60,6 +60,7 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
             f"a Workload's name beside the label {ORIGIN_LABEL}",
         )
     size = _size(adapter, obj)
+    outcome = adapter.outcome(status)
     part = adapter.sized(fields.section(obj, "spec")) if size else {}
     sized = body_of(part) if part else None
     event = observations.RemoteJobObserved(
@@ -67,12 +68,13 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         kind=adapter.kind.name,
         prebuilt=bound,
         suspended=adapter.suspended(obj),
-        finished=adapter.outcome(status) is not None,
+        finished=outcome is not None,
         inactive=not adapter.active(status),
         synced=_synced(adapter, obj),
         size=size,
         sized=sized.ref if sized is not None else "",
         shared=shared,
+        end=_job_end(outcome),
         status=body.ref,
     )
     return event, (body, *([sized] if sized is not None else ()))
@@ -105,5 +107,8 @@ def _size(adapter: JobKind, obj: Json) -> dict[str, int]:
 
 
 def _end(adapter: JobKind, obj: Json, status: Json) -> observations.JobEnd | None:
-    outcome = adapter.outcome(status) if _size(adapter, obj) else None
+    return _job_end(adapter.outcome(status)) if _size(adapter, obj) else None
+
+
+def _job_end(outcome: JobOutcome | None) -> observations.JobEnd | None:
     return observations.JobEnd(success=outcome.success, message=outcome.message) if outcome is not None else None

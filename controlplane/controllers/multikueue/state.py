@@ -56,13 +56,14 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     attempt. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
     `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its
-    status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a
-    slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or
-    a cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by
-    name. `told`: what was written to the user's job last, and how often. `unneeded`: by target, the last write that
-    changed nothing by the API server's own word, while its object is seen as it was. `opening`: where a preemption gate
-    is being opened, or was without anybody seeing it yet, and since when. `positions`: where in the log it came to be
-    as it is (`controlplane.controllers.multikueue.facets`)."""
+    status, `ends`: and how, as far as that is known; `runs_for`: the UID of the job whose copies these are.
+    `slice_of`: the elastic job of which this was a slice, until another one took its place; `left`: the job of one
+    that is gone, while its status says that it runs, or a cluster has something of it. `relayed_members`: what was
+    last written to the pods of a group beside the first, by name. `told`: what was written to the user's job last,
+    and how often. `unneeded`: by target, the last write that changed nothing by the API server's own word, while
+    its object is seen as it was. `opening`: where a preemption gate is being opened, or was without anybody seeing
+    it yet, and since when. `positions`: where in the log it came to be as it is
+    (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -84,6 +85,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     unsure: dict[str, str] = {}
     unsure_at: datetime | None = None
     ended: dict[str, str] = {}
+    ends: Mapping[str, observations.JobEnd] = {}
     runs_for: str = ""
     slice_of: observations.Owner | None = None
     left: observations.Owner | None = None
@@ -200,7 +202,7 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         seen = _replace(seen, owner=before.owner)  # of the owners of a group the one stays that its job is known by
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
-        state = _replace(end_attempt(state), ended={})
+        state = _replace(end_attempt(state), ended={}, ends={})
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
@@ -263,7 +265,8 @@ def fold_remote(
         if isinstance(event, observations.RemoteJobObserved):
             ended = {name: status for name, status in state.ended.items() if name != cluster}
             ended |= {cluster: event.status} if event.finished else {}
-            state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended)
+            ends = {**state.ends, cluster: event.end} if event.end is not None else state.ends
+            state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended, ends=ends)
         if cluster in state.unsure:
             state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
     if remote.empty:
