@@ -29,6 +29,9 @@ from controlplane.runtime import decision_pass
 from controlplane.runtime.writes import says_no
 
 _LONGEST_REQUEUE = 300  # seconds
+_DOUBLINGS = (
+    10  # more make no longer pause, and a number that anybody may write makes one that takes minutes to compute
+)
 _TRIES = 3
 _REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
 _ENDINGS = (events.RemovalDecided, events.FinalizerRemovalDecided, events.DeactivationDecided)
@@ -64,7 +67,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 check=check.name,
                 state=state,
                 message=message,
-                requeue_after_seconds=min(2**again, _LONGEST_REQUEUE) if again else 0,
+                requeue_after_seconds=min(2 ** min(again, _DOUBLINGS), _LONGEST_REQUEUE) if again else 0,
                 reason=reason,
             )
         )

@@ -41,7 +41,7 @@ def next_try(told: Told | None, status: str) -> datetime | None:
     """Return when a status, or "" that nothing runs, may be written that was written before; None for at once."""
     if told is None or told.status != status or told.times < 2:
         return None
-    return told.at + min(_FIRST * 2 ** min(told.times - 2, _DOUBLINGS), _LONGEST)
+    return told.at + min(_FIRST * (1 << min(told.times - 2, _DOUBLINGS)), _LONGEST)
 
 
 def is_not_kept(told: Told | None, status: str) -> bool:
