@@ -272,9 +272,10 @@ class WorkloadIndex(SharedJobs):
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
-            shown = fold_job(self.workloads[dependent], before, after)
-            self._keep(dependent, shown)
-            self._enqueue(dependent)
+            state = self.workloads[dependent]
+            if (shown := fold_job(state, before, after)) is not state or state.left is not None:
+                self._keep(dependent, shown)
+            self._wake(dependent)
         self._fold_group(stream, before, after, own)
 
     def _fold_group(

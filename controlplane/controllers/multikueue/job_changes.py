@@ -26,6 +26,8 @@ def fold_job(
 
     A relay was carried out if the status changed with it; if only something else did, our write met a conflict.
     """
+    if not (_OUR_JOB in state.effects or _OUR_JOB in state.trouble or _OUR_JOB in state.unneeded):
+        return state
     effect = state.effects.get(_OUR_JOB)
     relayed, told = state.relayed, state.told
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):

@@ -1,0 +1,50 @@
+"""The work that a change makes is that of what has changed, and not of all that there ever was."""
+
+from __future__ import annotations
+
+from controlplane.controllers.multikueue.events import StatusRelayDecided
+from tests.multikueue.dispatched import ONE, TWO
+from tests.multikueue.scene import NS, Scene
+from tests.multikueue.sliced import REPLACED, RUNS
+from tests.support.rows import each
+
+
+def slices(count: int) -> Scene:
+    """An elastic job that was made larger so often; the last slice runs, and all before it were replaced."""
+    scene = Scene("a").job(size={"main": count}, suspended=False, inactive=False, status=ONE)
+    for number in range(1, count + 1):
+        before = f"{NS}/slice-{number - 1}" if number > 1 else ""
+        scene.on(f"slice-{number}")
+        scene.workload(
+            {**RUNS, **(REPLACED if number < count else {})},
+            check="Ready",
+            cluster_name="a",
+            elastic=True,
+            replaces=before,
+            size={"main": number},
+        )
+    scene.clone("a", RUNS, size={"main": count})
+    scene.remote_job("a", suspended=False, inactive=False, status=ONE, size={"main": count})
+    scene.fleet.take_dirty()
+    return scene
+
+
+@each(("count"), [3, 30])
+def test_slices_that_were_replaced_are_not_looked_at_for_each_status_of_their_job(count: int) -> None:
+    scene = slices(count)
+    scene.remote_job("a", status=TWO)
+    assert scene.fleet.take_dirty() == [scene.stream]
+    scene.tick(seconds=2)
+    (relay,) = scene.decide()
+    assert isinstance(relay, StatusRelayDecided)
+    scene.fleet.take_dirty()
+    scene.job(status=TWO)
+    assert scene.fleet.take_dirty() == [scene.stream]
+
+
+def test_those_that_have_something_left_are() -> None:
+    scene = slices(4)
+    scene.on("slice-2").clone("a", {"Finished": "WorkloadSliceReplaced"}, size={"main": 2})
+    scene.fleet.take_dirty()
+    scene.on("slice-4").job(status=TWO)
+    assert scene.fleet.take_dirty() == [f"workload/{NS}/slice-{number}" for number in (2, 4)]
