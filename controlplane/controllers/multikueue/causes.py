@@ -72,6 +72,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
     events.ClusterRefused: {
         R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
         R.PUT_OFF_BY_WORKER: ("{c}/w.evicted",),
+        R.ALTERED_BY_WORKER: ("{c}/w.spec", "w.spec"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         ANY: ("failed/{c}/Job",),
     },

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue import observations
-from controlplane.controllers.multikueue.events import RemovalDecided, WorkloadWrite
+from controlplane.controllers.multikueue.events import CloneDecided, RemovalDecided, WorkloadWrite
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
 from controlplane.kube.slices import SLICE_REPLACED
@@ -24,13 +24,14 @@ class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
     `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
     read: its resourceVersion, while `clone` and `job` are what could be read last. `members` are the pods of a group
-    beside `job`, by name."""
+    beside `job`, by name. `made_of`: the body of the Workload that we made the clone of, "" if that was not seen."""
 
     clone: observations.CloneObserved | None = None
     job: observations.RemoteJobObserved | None = None
     members: Mapping[str, observations.RemoteJobObserved] = {}
     admitted_at: int = 0
     finished_at: datetime | None = None
+    made_of: str = ""
     clone_version: str = ""
     job_version: str = ""
 
@@ -71,18 +72,27 @@ def remote_after(
             return _replace(
                 remote,
                 clone=event,
+                made_of=remote.made_of if known else "",
                 admitted_at=admitted_at if event.is_true("Admitted") else 0,
                 finished_at=finished_at if event.is_true("Finished") else None,
                 clone_version="",
             )
         case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
-            return _replace(remote, clone=None, admitted_at=0, finished_at=None, clone_version="")
+            return _replace(remote, clone=None, admitted_at=0, finished_at=None, made_of="", clone_version="")
         case observations.RemoteJobObserved():
             return _replace(remote, job=event, job_version="")
         case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
             return _replace(remote, job=None, job_version="")
         case _:
             return remote
+
+
+def made_of(remote: Remote, going: WorkloadWrite | None, before: Remote) -> Remote:
+    """Return what is on a cluster with what its clone was made of, once the one shows that was `going` to be created."""
+    clone, old = remote.clone, before.clone
+    if clone is None or not isinstance(going, CloneDecided) or (old is not None and old.uid == clone.uid):
+        return remote
+    return _replace(remote, made_of=going.template)
 
 
 def is_member(

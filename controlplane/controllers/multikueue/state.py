@@ -28,6 +28,7 @@ from controlplane.controllers.multikueue.remotes import (
     Remote,
     is_member,
     is_of_another,
+    made_of,
     remote_after,
     seated,
     still_to_go,
@@ -256,6 +257,7 @@ def fold_remote(
     remote = remote_after(state.remote(cluster), event, recorded)
     if isinstance(event, (observations.CloneObserved, observations.CloneGone)):
         going = state.effects.get(f"{cluster}/Workload")
+        remote = made_of(remote, going.decision if going is not None else None, state.remote(cluster))
         if going is None or not still_to_go(going.decision, event):
             state = closed(state, f"{cluster}/Workload")
         state = opening_shown(state, cluster)
