@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
 from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.observations import JobGone, JobObserved
+from controlplane.kube.kinds import JOBS
 from tests.multikueue.dispatched import ONE, TWO
 from tests.multikueue.scene import NS, Scene
 from tests.multikueue.sliced import REPLACED, RUNS
 from tests.support.rows import each
+
+
+def test_nothing_is_kept_of_jobs_that_are_gone() -> None:
+    scene = Scene("a", policy={"judged": frozenset({JOBS.name})})
+    before = kept(scene)
+    for number in range(20):
+        name = f"train-{number}"
+        stream = f"job/{JOBS.name}/{NS}/{name}"
+        seen = {"namespace": NS, "name": name, "uid": f"uid-{number}", "kind": JOBS.name}
+        scene.fold(stream, JobObserved(**seen, resource_version="1", template="aa" * 32, status="00" * 32))
+        judged = ClustersJudged(**seen, clusters={"a": Fit()})
+        scene.fold(f"fit/{JOBS.name}/{NS}/{name}", judged)
+        assert kept(scene) > before
+        scene.fold(stream, JobGone(**seen))
+    assert kept(scene) == before
+
+
+def kept(scene: Scene) -> int:
+    """How much is known of what there is around Workloads."""
+    return len(msgspec.json.encode([vars(scene.fleet.index.around), scene.fleet.index.jobs], enc_hook=vars))
 
 
 def slices(count: int) -> Scene:
