@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from controlplane.controllers.multikueue.events import EffectUnneeded, FinishDecided, SpecUpdateDecided
+from controlplane.controllers.multikueue.observations import Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.dispatched import TWO, only, settled
 from tests.multikueue.scene import Scene
@@ -108,3 +109,21 @@ def test_a_write_that_changes_nothing_is_not_repeated() -> None:
     scene.remote_job("a", size=LARGE)
     again = only(scene.decide(), SpecUpdateDecided)
     assert again.reason == WorkloadReason.SIZE_CHANGED
+
+
+def test_a_priority_that_a_worker_takes_back_is_written_more_and_more_seldom() -> None:
+    """Its Kueue gives the Workload of a LeaderWorkerSet the class that the copy was created with, and the user has changed
+    that of his."""
+    scene, seconds = Scene("a").cloned("a").workload(priority=Priority(value=7)), []
+    for _ in range(6):
+        begun = scene.now
+        while scene.names() != ["CloneUpdate a"]:
+            assert scene.wake is not None
+            scene.now = scene.wake
+        seconds.append(round((scene.now - begun).total_seconds()))
+        scene.tick(milliseconds=10).clone("a", priority=Priority(value=7))
+        assert scene.names() == []
+        scene.clone("a", priority=Priority())
+    assert seconds == [0, 0, 1, 2, 4, 8]
+    scene.workload(priority=Priority(value=8))
+    assert scene.names() == ["CloneUpdate a"], "another one is written at once"

@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import CloneDecided, RemovalDecided, WorkloadWrite
+from controlplane.controllers.multikueue.told import Told
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
 from controlplane.kube.slices import SLICE_REPLACED
@@ -24,7 +25,8 @@ class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
     `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
     read: its resourceVersion, while `clone` and `job` are what could be read last. `members` are the pods of a group
-    beside `job`, by name. `made_of`: the body of the Workload that we made the clone of, "" if that was not seen."""
+    beside `job`, by name. `made_of`: the body of the Workload that we made the clone of, "" if that was not seen.
+    `mended`: the priority that was written to it last, and how often."""
 
     clone: observations.CloneObserved | None = None
     job: observations.RemoteJobObserved | None = None
@@ -32,6 +34,7 @@ class Remote(msgspec.Struct, frozen=True):
     admitted_at: int = 0
     finished_at: datetime | None = None
     made_of: str = ""
+    mended: Told | None = None
     clone_version: str = ""
     job_version: str = ""
 
@@ -73,12 +76,15 @@ def remote_after(
                 remote,
                 clone=event,
                 made_of=remote.made_of if known else "",
+                mended=remote.mended if known else None,
                 admitted_at=admitted_at if event.is_true("Admitted") else 0,
                 finished_at=finished_at if event.is_true("Finished") else None,
                 clone_version="",
             )
         case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
-            return _replace(remote, clone=None, admitted_at=0, finished_at=None, made_of="", clone_version="")
+            return _replace(
+                remote, clone=None, admitted_at=0, finished_at=None, made_of="", mended=None, clone_version=""
+            )
         case observations.RemoteJobObserved():
             return _replace(remote, job=event, job_version="")
         case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:

@@ -33,7 +33,7 @@ from controlplane.controllers.multikueue.remotes import (
     seated,
     still_to_go,
 )
-from controlplane.controllers.multikueue.told import Told, told_after
+from controlplane.controllers.multikueue.told import Told, spelled, told_after, told_again
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, dropped, opened, refused, without
@@ -320,6 +320,10 @@ def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: 
         case events.JobCreationDecided():
             owner = state.local.owner if state.local is not None else None
             return _replace(state, runs_for=owner.uid if owner is not None else "")
+        case events.CloneUpdateDecided() if decision.cluster in state.remotes:
+            remote = state.remote(decision.cluster)
+            mended = told_again(remote.mended, spelled(decision.priority), recorded.recorded_at)
+            return _replace(state, remotes={**state.remotes, decision.cluster: _replace(remote, mended=mended)})
         case _:
             return state
 

@@ -1,5 +1,5 @@
-"""Remembers how often the same was written to the user's job that it did not keep: another controller writes its status
-too, or its API server drops what it does not know.
+"""Remembers how often the same was written to an object that did not keep it: another controller writes it too, such as
+the status of the user's job or the priority of a copy, or its API server drops what it does not know.
 
 In: the writes that were carried out. Out: when it may be written again, and whether there is any use in it. Pure. The
 first time it is written again at once, since the management cluster may have been put back to before; then after a
@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.observations import Priority
+from controlplane.log.event import canonical
 
 _TRIES = 3
 _FIRST, _LONGEST, _FORGOTTEN = timedelta(seconds=1), timedelta(minutes=5), timedelta(minutes=15)
@@ -19,9 +21,9 @@ _DOUBLINGS = 10
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What was written last: a copy's status, or "" that nothing runs; how often in a row; and when."""
+    """What was written last: a copy's status, "" that nothing runs, or a priority as JSON; how often in a row; and when."""
 
-    status: str
+    what: str
     times: int
     at: datetime
 
@@ -31,19 +33,28 @@ def told_after(before: Told | None, relay: StatusRelayDecided, at: datetime, *, 
     changed nothing, and will not when it comes again."""
     if relay.mark_suspended or relay.outcome or relay.member:
         return before
-    status = "" if relay.drain else relay.status
-    again = before is not None and before.status == status and at - before.at < _FORGOTTEN
-    times = before.times + 1 if before is not None and again else 1
-    return Told(status, max(times, _TRIES) if unneeded else times, at)
+    told = told_again(before, "" if relay.drain else relay.status, at)
+    return msgspec.structs.replace(told, times=max(told.times, _TRIES)) if unneeded else told
 
 
-def next_try(told: Told | None, status: str) -> datetime | None:
-    """Return when a status, or "" that nothing runs, may be written that was written before; None for at once."""
-    if told is None or told.status != status or told.times < 2:
+def told_again(before: Told | None, what: str, at: datetime) -> Told:
+    """Return what was written after one more write."""
+    again = before is not None and before.what == what and at - before.at < _FORGOTTEN
+    return Told(what, before.times + 1 if before is not None and again else 1, at)
+
+
+def next_try(told: Told | None, what: str) -> datetime | None:
+    """Return when something may be written that was written before; None for at once."""
+    if told is None or told.what != what or told.times < 2:
         return None
     return told.at + min(_FIRST * (1 << min(told.times - 2, _DOUBLINGS)), _LONGEST)
 
 
 def is_not_kept(told: Told | None, status: str) -> bool:
     """Whether a last status was written often enough to a job that does not show it."""
-    return told is not None and told.status == status and told.times >= _TRIES
+    return told is not None and told.what == status and told.times >= _TRIES
+
+
+def spelled(priority: Priority) -> str:
+    """Return a priority as JSON."""
+    return canonical(priority).decode()
