@@ -127,3 +127,29 @@ def test_a_priority_that_a_worker_takes_back_is_written_more_and_more_seldom() -
     assert seconds == [0, 0, 1, 2, 4, 8]
     scene.workload(priority=Priority(value=8))
     assert scene.names() == ["CloneUpdate a"], "another one is written at once"
+
+
+def test_a_copy_that_somebody_deletes_each_time_is_created_more_and_more_seldom() -> None:
+    """A cleaner on the worker, say, or a second service with the same origin."""
+    scene, seconds = Scene("a").nominated("a"), []
+    scene.clone("a", uid="first").decide()
+    for turn in range(6):
+        scene.clone_gone("a")
+        begun = scene.now
+        while scene.names() != ["Clone a"]:
+            assert scene.wake is not None
+            scene.now = scene.wake
+        seconds.append(round((scene.now - begun).total_seconds()))
+        scene.tick(milliseconds=10).clone("a", uid=f"copy-{turn}")
+        assert scene.names() == []
+    assert seconds == [0, 1, 2, 4, 8, 16]
+
+
+def test_in_the_next_attempt_it_is_created_at_once() -> None:
+    scene = Scene("a").nominated("a")
+    for turn in range(4):
+        scene.clone("a", uid=f"copy-{turn}").clone_gone("a")
+        scene.workload({"QuotaReserved": False}, nominated=[]).decide()
+        assert scene.workload({"QuotaReserved": True}).names() == ["Nomination", "Clone a"]
+        scene.workload(nominated=["a"])
+    assert scene.state.attempt == 5

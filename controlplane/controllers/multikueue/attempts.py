@@ -10,7 +10,8 @@ import msgspec
 
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.remotes import is_of_another
+from controlplane.controllers.multikueue.remotes import Remote, is_of_another
+from controlplane.controllers.multikueue.told import made_for, told_again
 from controlplane.runtime import writes
 from controlplane.runtime.writes import without
 
@@ -86,3 +87,15 @@ def without_others(state: WorkloadState) -> WorkloadState:
         ended={name: status for name, status in state.ended.items() if name not in others},
         job_seen=state.job_seen.difference(others),
     )
+
+
+def created(state: WorkloadState, cluster: str, remote: Remote) -> tuple[WorkloadState, Remote]:
+    """Return the state, and what is on a cluster, once the clone shows that was to be created there: of what it was
+    made, and how often so."""
+    clone, old, going = remote.clone, state.remote(cluster).clone, state.effects.get(f"{cluster}/Workload")
+    known = clone is None or (old is not None and old.uid == clone.uid)
+    if known or going is None or not isinstance(going.decision, events.CloneDecided):
+        return state, remote
+    times = told_again(state.cloned.get(cluster), made_for(going.decision), going.decided_at)
+    state = _replace(state, cloned={**state.cloned, cluster: times})
+    return state, _replace(remote, made_of=going.decision.template)

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue import observations
-from controlplane.controllers.multikueue.events import CloneDecided, RemovalDecided, WorkloadWrite
+from controlplane.controllers.multikueue.events import RemovalDecided, WorkloadWrite
 from controlplane.controllers.multikueue.told import Told
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
@@ -91,14 +91,6 @@ def remote_after(
             return _replace(remote, job=None, job_version="")
         case _:
             return remote
-
-
-def made_of(remote: Remote, going: WorkloadWrite | None, before: Remote) -> Remote:
-    """Return what is on a cluster with what its clone was made of, once the one shows that was `going` to be created."""
-    clone, old = remote.clone, before.clone
-    if clone is None or not isinstance(going, CloneDecided) or (old is not None and old.uid == clone.uid):
-        return remote
-    return _replace(remote, made_of=going.template)
 
 
 def is_member(

@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.attempts import (
     begun,
     closed,
+    created,
     end_attempt,
     opening_shown,
     withdrawn,
@@ -28,7 +29,6 @@ from controlplane.controllers.multikueue.remotes import (
     Remote,
     is_member,
     is_of_another,
-    made_of,
     remote_after,
     seated,
     still_to_go,
@@ -94,6 +94,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     relayed_at: datetime | None = None
     relayed_members: Mapping[str, Relayed] = {}
     told: Told | None = None
+    cloned: Mapping[str, Told] = {}
     unneeded: Mapping[str, events.WorkloadWrite] = {}
     opening: Mapping[str, datetime] = {}
     positions: Mapping[str, int] = {}
@@ -256,8 +257,8 @@ def fold_remote(
         return _fold_member_copy(state, event, recorded)
     remote = remote_after(state.remote(cluster), event, recorded)
     if isinstance(event, (observations.CloneObserved, observations.CloneGone)):
+        state, remote = created(state, cluster, remote)
         going = state.effects.get(f"{cluster}/Workload")
-        remote = made_of(remote, going.decision if going is not None else None, state.remote(cluster))
         if going is None or not still_to_go(going.decision, event):
             state = closed(state, f"{cluster}/Workload")
         state = opening_shown(state, cluster)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.events import CloneDecided, StatusRelayDecided
 from controlplane.controllers.multikueue.observations import Priority
 from controlplane.log.event import canonical
 
@@ -21,7 +21,8 @@ _DOUBLINGS = 10
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What was written last: a copy's status, "" that nothing runs, or a priority as JSON; how often in a row; and when."""
+    """What was written last: a copy's status, "" that nothing runs, a priority, or of what a copy was made; how often in a
+    row; and when."""
 
     what: str
     times: int
@@ -58,3 +59,8 @@ def is_not_kept(told: Told | None, status: str) -> bool:
 def spelled(priority: Priority) -> str:
     """Return a priority as JSON."""
     return canonical(priority).decode()
+
+
+def made_for(decision: CloneDecided) -> str:
+    """Return of what, and in which attempt, a copy is created."""
+    return f"{decision.attempt} {decision.template}"
