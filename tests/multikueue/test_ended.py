@@ -222,3 +222,26 @@ def test_a_job_whose_last_status_is_refused_is_not_run_again_where_its_copy_is_g
     assert scene.names() == ["Removal Workload a"]
     scene.clone_gone("a").tick(hours=1)
     assert scene.names() == (["StatusRelay"] if code == 403 else [])
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_one_whose_last_status_is_nowhere_any_more_is_finished_without_it(told: bool) -> None:
+    """The log keeps no status of more than 64 KiB: after a restart nobody has that of a copy that is gone. A write whose
+    content is nowhere meets a conflict, and so does one to a job that changes all the time."""
+    scene = settled().remote_job("a", **ENDED, end=JobEnd(success=True, message="done")).remote_job_gone("a")
+    if told:
+        scene.clone("a", {"Finished": ("Succeeded", "done")})
+    begun = scene.now
+    for failures in range(1, 100):
+        if "Finish" in (names := scene.names()):
+            break
+        if names == ["StatusRelay"]:
+            relay = scene.decided[-1]
+            assert isinstance(relay, StatusRelayDecided)
+            scene.refuses(relay, 409, "Conflict", timedelta(seconds=8), failures)
+        assert scene.wake is not None or names
+        scene.tick(seconds=8)
+    assert scene.now - begun >= timedelta(minutes=10)
+    finish = scene.decided[-1]
+    assert isinstance(finish, FinishDecided)
+    assert (finish.finish_reason, finish.message) == ("Succeeded", "done")

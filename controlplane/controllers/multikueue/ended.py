@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import FinishDecided
+from controlplane.controllers.multikueue.events import FinishDecided, StatusRelayDecided
 from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -19,7 +19,7 @@ from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.runtime.writes import says_no
 
-_TRIES = 3
+_TRIES, _OUR_JOB = 3, "@management/Job"
 _FORBIDDEN, _LATER = 403, timedelta(minutes=10)
 
 
@@ -39,7 +39,19 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
         return not (local.sliced and outgrown(local, job))
     if refused(pass_) or is_not_kept(pass_.state.told, pass_.state.ended[cluster]):
         return _finish_untold(pass_, local, pass_.state, cluster)
+    if met_conflicts(pass_) and not local.is_true("Finished") and _finish_untold(pass_, local, pass_.state, cluster):
+        return True
     return relay_end(pass_, job, cluster)
+
+
+def met_conflicts(pass_: WorkloadPass) -> bool:
+    """Whether no try to write the last status has come through for long: its content may be nowhere any more, since the
+    log does not keep all of a large one."""
+    trouble = pass_.state.trouble.get(_OUR_JOB)
+    if trouble is None or trouble.action != StatusRelayDecided.__name__:
+        return False
+    pass_.wake_at(trouble.since + _LATER)
+    return pass_.now >= trouble.since + _LATER
 
 
 def _finish_untold(pass_: WorkloadPass, local: WorkloadObserved, state: WorkloadState, cluster: str) -> bool:
@@ -119,7 +131,7 @@ def forbidden(pass_: WorkloadPass, member: str = "") -> bool:
 
 def _no(state: WorkloadState, member: str = "") -> RepeatedWriteFailure | None:
     """Return the refusal of a last status that came often enough, None if there is none."""
-    trouble = state.trouble.get("/".join(("@management/Job", *([member] if member else []))))
+    trouble = state.trouble.get("/".join((_OUR_JOB, *([member] if member else []))))
     return trouble if trouble is not None and says_no(trouble) and trouble.failures >= _TRIES else None
 
 

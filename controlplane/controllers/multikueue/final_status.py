@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.ended import forbidden, refused, relay_end
+from controlplane.controllers.multikueue.ended import forbidden, met_conflicts, refused, relay_end
 from controlplane.controllers.multikueue.members import final_statuses, tell
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -47,7 +47,7 @@ def _end_not_seen(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
         pass_.wake_at(until)
         return True
     # Removed before its Workload was seen to have finished.
-    return remote is None and relay_end(pass_, job, cluster)
+    return remote is None and not met_conflicts(pass_) and relay_end(pass_, job, cluster)
 
 
 def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
