@@ -6,7 +6,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
 from controlplane.controllers.multikueue.events import StatusRelayDecided
-from controlplane.controllers.multikueue.observations import JobGone, JobObserved
+from controlplane.controllers.multikueue.observations import JobGone, JobObserved, MultiKueueConfigGone
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.dispatched import ONE, TWO
 from tests.multikueue.scene import NS, Scene
@@ -73,3 +73,14 @@ def test_those_that_have_something_left_are() -> None:
     scene.fleet.take_dirty()
     scene.on("slice-4").job(status=TWO)
     assert scene.fleet.take_dirty() == [f"workload/{NS}/slice-{number}" for number in (2, 4)]
+
+
+def test_a_config_that_is_only_labelled_has_no_workload_looked_at() -> None:
+    scene = Scene("a", "b").reserved()
+    scene.fleet.take_dirty()
+    scene.config("a", "b")
+    assert scene.stream not in scene.fleet.take_dirty()
+    scene.config("a")
+    assert scene.stream in scene.fleet.take_dirty()
+    scene.fold("multikueueconfig/config", MultiKueueConfigGone(name="config", uid="cf"))
+    assert scene.stream in scene.fleet.take_dirty()

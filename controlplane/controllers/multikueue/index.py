@@ -390,10 +390,11 @@ class WorkloadIndex(SharedJobs):
             self._enqueue_workloads()
 
     def _fold_config(self, recorded: Recorded, name: str) -> None:
-        event = recorded.event
+        event, before = recorded.event, self.configs.get(name)
         if isinstance(event, observations.MultiKueueConfigObserved):
             self.configs[name] = event
         elif isinstance(event, observations.MultiKueueConfigGone):
             forget(self.configs, name, event)
         self._enqueue_checks()
-        self._enqueue_workloads()
+        if before is None or (after := self.configs.get(name)) is None or before.clusters != after.clusters:
+            self._enqueue_workloads()
