@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from controlplane.controllers.connectivity.eligibility import ClustersJudged, Fit
-from controlplane.controllers.multikueue.events import StatusRelayDecided
-from controlplane.controllers.multikueue.observations import JobGone, JobObserved, MultiKueueConfigGone
+from controlplane.controllers.multikueue.events import StatusRelayDecided, WinnerChosen
+from controlplane.controllers.multikueue.nominate import SCORED
+from controlplane.controllers.multikueue.observations import JobGone, JobObserved, MultiKueueConfigGone, Owner
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.scoring import ScoringRules
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.dispatched import ONE, TWO
-from tests.multikueue.scene import NS, Scene
+from tests.multikueue.scene import NS, WL, Scene
 from tests.multikueue.sliced import REPLACED, RUNS
 from tests.support.rows import each
 
@@ -84,3 +89,31 @@ def test_a_config_that_is_only_labelled_has_no_workload_looked_at() -> None:
     assert scene.stream in scene.fleet.take_dirty()
     scene.fold("multikueueconfig/config", MultiKueueConfigGone(name="config", uid="cf"))
     assert scene.stream in scene.fleet.take_dirty()
+
+
+def calls_of_a_choice(others: int) -> int:
+    """How many calls it takes to fold that a cluster was chosen, where so many wait in another queue."""
+    rules = ScoringRules(spread_label="metadata.name", spread_required=True)
+    scene = Scene("a", "b", policy={"dispatcher": SCORED, "scoring": rules})
+    for number in range(others):
+        owner = Owner(api_version="batch/v1", kind="Job", name=f"other-{number}", uid=f"uid-{number}")
+        scene.on(f"other-{number}").workload({"QuotaReserved": True}, cluster_queue="other", owner=owner)
+    scene.on(WL).reserved()
+    chosen = WinnerChosen(cluster="a", attempt=1, among={}, reason=WorkloadReason.ONLY_ADMITTED)
+    scene.fleet.take_dirty()
+    calls = 0
+
+    def count(_frame: object, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    scene.fold(scene.stream, chosen)
+    sys.setprofile(None)
+    assert scene.fleet.take_dirty() == [scene.stream]
+    return calls
+
+
+def test_those_that_wait_in_other_queues_are_not_looked_at_for_a_choice() -> None:
+    calls_of_a_choice(1)
+    assert calls_of_a_choice(200) == calls_of_a_choice(2)

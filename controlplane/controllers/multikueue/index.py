@@ -233,7 +233,7 @@ class WorkloadIndex(SharedJobs):
         self._fold_unread(recorded)
         self._share(recorded)
         self._wake_components(before, state)
-        for other in self.history.fold(recorded, before, state, self.workloads):
+        for other in self.history.fold(recorded, before, state):
             self._enqueue(other)
         self._wake_slices(state)
 
