@@ -3,10 +3,19 @@ does not know, is not written again and again without end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from controlplane.controllers.multikueue.events import EffectUnneeded, FinishDecided, SpecUpdateDecided
+import pytest
+
+from controlplane.controllers.multikueue.events import (
+    CloneDecided,
+    EffectUnneeded,
+    FinishDecided,
+    SpecUpdateDecided,
+    WorkloadWrite,
+)
 from controlplane.controllers.multikueue.observations import Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.dispatched import TWO, only, settled
@@ -153,3 +162,39 @@ def test_in_the_next_attempt_it_is_created_at_once() -> None:
         assert scene.workload({"QuotaReserved": True}).names() == ["Nomination", "Clone a"]
         scene.workload(nominated=["a"])
     assert scene.state.attempt == 5
+
+
+REVERTED: dict[str, tuple[Callable[[], Scene], Callable[[Scene], object]]] = {
+    "the nomination, by another dispatcher": (
+        lambda: Scene("a", "b").reserved(),
+        lambda scene: scene.workload(nominated=["a"]).workload(nominated=[]),
+    ),
+    "the state of the check, by another controller": (
+        lambda: settled().clone("a", {"Evicted": ("Preempted", "for another")}),
+        lambda scene: scene.workload(check="Retry").workload(check="Ready"),
+    ),
+    "that a copy is to stop, by its Kueue": (
+        lambda: settled().workload({"Evicted": ("Preempted", "for another")}),
+        lambda scene: scene.clone("a", {"DeactivationTarget": True}).clone("a", {"DeactivationTarget": False}),
+    ),
+    "a field of a copy that follows": (
+        lambda: settled().job(synced="new"),
+        lambda scene: scene.remote_job("a", synced="new").remote_job("a", synced=""),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REVERTED)
+def test_whatever_is_taken_back_each_time_is_not_written_at_full_speed(what: str) -> None:
+    begin, revert = REVERTED[what]
+    scene, seconds = begin(), []
+    for _ in range(12):
+        begun = scene.now
+        while not [
+            one for one in scene.decide() if isinstance(one, WorkloadWrite) and not isinstance(one, CloneDecided)
+        ]:
+            assert scene.wake is not None
+            scene.now = scene.wake
+        seconds.append(round((scene.now - begun).total_seconds()))
+        revert(scene.tick(milliseconds=10))
+    assert seconds == [0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 8, 8]

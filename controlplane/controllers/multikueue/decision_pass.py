@@ -22,7 +22,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.controllers.multikueue.told import made_for, next_try
+from controlplane.controllers.multikueue.told import made_for, next_repeat, next_try
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.runtime import decision_pass
@@ -50,11 +50,12 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         it was added."""
         if self.state.unneeded.get(decision.target) == decision:
             return False
+        until = next_repeat(self.state.repeats.get(decision.target), decision)
         if isinstance(decision, events.CloneDecided):
-            until = next_try(self.state.cloned.get(decision.cluster), made_for(decision))
-            if until is not None and self.now < until:
-                self.wake_at(until)
-                return False
+            until = next_try(self.state.cloned.get(decision.cluster), made_for(decision)) or until
+        if until is not None and self.now < until:
+            self.wake_at(until)
+            return False
         return super().write(decision)
 
     def set_check(

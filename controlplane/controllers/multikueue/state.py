@@ -33,7 +33,7 @@ from controlplane.controllers.multikueue.remotes import (
     seated,
     still_to_go,
 )
-from controlplane.controllers.multikueue.told import Told, spelled, told_after, told_again
+from controlplane.controllers.multikueue.told import Told, repeated, spelled, told_after, told_again
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
 from controlplane.runtime.writes import OpenWrites, dropped, opened, refused, without
@@ -95,6 +95,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     relayed_members: Mapping[str, Relayed] = {}
     told: Told | None = None
     cloned: Mapping[str, Told] = {}
+    repeats: Mapping[str, Told] = {}
     unneeded: Mapping[str, events.WorkloadWrite] = {}
     opening: Mapping[str, datetime] = {}
     positions: Mapping[str, int] = {}
@@ -307,6 +308,9 @@ def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: 
         state = without_openings(state)
         state = _replace(state, opening={**state.opening, decision.cluster: recorded.recorded_at})
     state = opened(state, decision, recorded)
+    if not decision.part and not isinstance(decision, events.RemovalDecided):
+        again = repeated(state.repeats.get(decision.target), decision, recorded.recorded_at)
+        state = _replace(state, repeats={**state.repeats, decision.target: again})
     match decision:
         case events.NominationDecided():
             if not state.dispatching:
@@ -368,7 +372,8 @@ def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Re
         state = opening_shown(state, cluster)
         if event.sent_before:
             state = _replace(state, opening={**state.opening, cluster: recorded.recorded_at})
-    return refused(state, event, failure)
+    # What is refused has pauses of its own.
+    return refused(_replace(state, repeats=without(state.repeats, event.target)), event, failure)
 
 
 _FOLDS: ByClass[Callable[[WorkloadState, Any, Recorded], WorkloadState]] = ByClass(

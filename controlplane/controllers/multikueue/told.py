@@ -8,21 +8,24 @@ second, two, four and so on: two that never rest would fill the log."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from zlib import crc32
 
 import msgspec
 
-from controlplane.controllers.multikueue.events import CloneDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.events import CloneDecided, StatusRelayDecided, WorkloadWrite
 from controlplane.controllers.multikueue.observations import Priority
 from controlplane.log.event import canonical
 
 _TRIES = 3
 _FIRST, _LONGEST, _FORGOTTEN = timedelta(seconds=1), timedelta(minutes=5), timedelta(minutes=15)
 _DOUBLINGS = 10
+# Whatever it is: so often because of conflicts, or since a cluster was put back; then it is somebody who takes it back.
+_FREE, _LONGEST_OF_ALL = 6, timedelta(seconds=8)
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What was written last: a copy's status, "" that nothing runs, a priority, or of what a copy was made; how often in a
-    row; and when."""
+    """What was written last: a copy's status, "" that nothing runs, a priority, of what a copy was made, or a
+    fingerprint of any write; how often in a row; and when."""
 
     what: str
     times: int
@@ -49,6 +52,24 @@ def next_try(told: Told | None, what: str) -> datetime | None:
     if told is None or told.what != what or told.times < 2:
         return None
     return told.at + min(_FIRST * (1 << min(told.times - 2, _DOUBLINGS)), _LONGEST)
+
+
+def repeated(before: Told | None, decision: WorkloadWrite, at: datetime) -> Told:
+    """Return what was decided to be written to an object, and how often in a row, after one more decision."""
+    return told_again(before, _fingerprint(decision), at)
+
+
+def next_repeat(told: Told | None, decision: WorkloadWrite) -> datetime | None:
+    """Return when a write may be decided that was decided again and again; None for at once."""
+    if told is None or told.times < _FREE or told.what != _fingerprint(decision):
+        return None
+    return told.at + min(_FIRST * (1 << min(told.times - _FREE, _DOUBLINGS)), _LONGEST_OF_ALL)
+
+
+def _fingerprint(decision: WorkloadWrite) -> str:
+    """Return the same text for writes of the same to one object, whatever version it has."""
+    content = canonical(msgspec.structs.replace(decision, resource_version=""))
+    return f"{type(decision).__name__} {crc32(content):08x}"
 
 
 def is_not_kept(told: Told | None, status: str) -> bool:
