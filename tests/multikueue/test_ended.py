@@ -226,8 +226,8 @@ def test_a_job_whose_last_status_is_refused_is_not_run_again_where_its_copy_is_g
 
 @pytest.mark.parametrize("told", [False, True])
 def test_one_whose_last_status_is_nowhere_any_more_is_finished_without_it(told: bool) -> None:
-    """The log keeps no status of more than 64 KiB: after a restart nobody has that of a copy that is gone. A write whose
-    content is nowhere meets a conflict, and so does one to a job that changes all the time."""
+    """The log keeps no status of more than 64 KiB: after a restart nobody has that of a copy that is gone. A write
+    whose content is nowhere meets a conflict, and so does one to a job that changes all the time."""
     scene = settled().remote_job("a", **ENDED, end=JobEnd(success=True, message="done")).remote_job_gone("a")
     if told:
         scene.clone("a", {"Finished": ("Succeeded", "done")})

@@ -1,5 +1,5 @@
-"""What a worker's own controllers make of a copy carries the copy's labels and annotations, and is no copy: KubeRay gives
-a RayJob's to its RayCluster, Tekton a PipelineRun's to its TaskRuns and their pods."""
+"""What a worker's own controllers make of a copy carries the copy's labels and annotations, and is no copy: KubeRay
+gives a RayJob's to its RayCluster, Tekton a PipelineRun's to its TaskRuns and their pods."""
 
 from __future__ import annotations
 

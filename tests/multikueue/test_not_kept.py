@@ -121,8 +121,8 @@ def test_a_write_that_changes_nothing_is_not_repeated() -> None:
 
 
 def test_a_priority_that_a_worker_takes_back_is_written_more_and_more_seldom() -> None:
-    """Its Kueue gives the Workload of a LeaderWorkerSet the class that the copy was created with, and the user has changed
-    that of his."""
+    """Its Kueue gives the Workload of a LeaderWorkerSet the class that the copy was created with, and the user has
+    changed that of his."""
     scene, seconds = Scene("a").cloned("a").workload(priority=Priority(value=7)), []
     for _ in range(6):
         begun = scene.now

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controlplane.controllers.multikueue import events
+from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote, is_of_another
 from controlplane.controllers.multikueue.told import made_for, told_again
@@ -99,3 +99,17 @@ def created(state: WorkloadState, cluster: str, remote: Remote) -> tuple[Workloa
     times = told_again(state.cloned.get(cluster), made_for(going.decision), going.decided_at)
     state = _replace(state, cloned={**state.cloned, cluster: times})
     return state, _replace(remote, made_of=going.decision.template)
+
+
+def copied(
+    state: WorkloadState, event: observations.RemoteJobObserved | observations.RemoteJobGone, cluster: str
+) -> WorkloadState:
+    """Return the state after a job's copy on a cluster was seen, or seen to be gone."""
+    # Of a group, another pod may have become the job since its copy was decided on.
+    state = closed(closed(state, f"{cluster}/Job"), f"{cluster}/Job/{event.name}")
+    if isinstance(event, observations.RemoteJobObserved):
+        ended = {name: status for name, status in state.ended.items() if name != cluster}
+        ended |= {cluster: event.status} if event.finished else {}
+        ends = {**state.ends, cluster: event.end} if event.end is not None else state.ends
+        state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended, ends=ends)
+    return _replace(state, unsure=without(state.unsure, cluster)) if cluster in state.unsure else state

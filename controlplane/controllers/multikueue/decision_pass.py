@@ -174,8 +174,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         )
 
     def _may_tell(self, status: str) -> bool:
-        """Whether a status, or "" that nothing runs, may be written to the user's job now, as far as it is known to keep
-        it; else it is looked at again."""
+        """Whether a status, or "" that nothing runs, may be written to the user's job now, as far as it is known to
+        keep it; else it is looked at again."""
         until = next_try(self.state.told, status)
         if until is None or self.now >= until:
             return True

@@ -117,12 +117,11 @@ def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
 
 
 def _refusal(remote: Remote, local: WorkloadObserved) -> WorkloadReason | None:
-    """Return why a copy cannot become the one that has the job, if its worker's Kueue said so, or if its API server made
-    another one than was sent: made again at once it would be that again."""
+    """Return why a copy cannot become the one that has the job, if its worker's Kueue said so, or its API server."""
     clone = remote.clone
     if clone is None or clone.deleting:
         return None
-    if clone.spec_key != local.spec_key and not local.sliced and remote.made_of == local.template:
+    if _is_altered(remote, local):
         return WorkloadReason.ALTERED_BY_WORKER
     evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
     # Where the worker's Kueue writes by merge patch, the target is gone with the eviction.
@@ -134,6 +133,13 @@ def _refusal(remote: Remote, local: WorkloadObserved) -> WorkloadReason | None:
     if evicted is not None and evicted.reason == "AdmissionCheck" and _evicted_without_job(remote):
         return WorkloadReason.PUT_OFF_BY_WORKER
     return None
+
+
+def _is_altered(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether an API server stored another copy than was sent: made again at once it would be that again."""
+    clone = remote.clone
+    differs = clone is not None and clone.spec_key != local.spec_key
+    return differs and not local.sliced and remote.made_of == local.template
 
 
 def _evicted_without_job(remote: Remote) -> bool:

@@ -29,19 +29,21 @@ def report_end(pass_: WorkloadPass, local: WorkloadObserved) -> bool:
 
     Of a kind whose attempts begin anew, of a pod, and of a job that another cluster or slice has by now, such an end
     means nothing."""
-    job, adapter = pass_.context.job, pass_.context.adapter
-    if job is None or adapter is None or job.deleting or not adapter.delegates or pass_.context.fences:
-        return False
-    cluster = "" if local.sliced and held_elsewhere(pass_) else _ended_on(pass_, local)
-    if not cluster:
+    job, cluster = pass_.context.job, _ended_on(pass_, local)
+    if job is None or job.deleting or not cluster:
         return False
     if job.finished:
         return not (local.sliced and outgrown(local, job))
     if refused(pass_) or is_not_kept(pass_.state.told, pass_.state.ended[cluster]):
         return _finish_untold(pass_, local, pass_.state, cluster)
-    if met_conflicts(pass_) and not local.is_true("Finished") and _finish_untold(pass_, local, pass_.state, cluster):
-        return True
-    return relay_end(pass_, job, cluster)
+    late = met_conflicts(pass_) and not local.is_true("Finished")
+    return (late and _finish_untold(pass_, local, pass_.state, cluster)) or relay_end(pass_, job, cluster)
+
+
+def _ends_once(pass_: WorkloadPass) -> bool:
+    """Whether the end of a copy is that of its job: it is of no kind whose attempts begin anew, and no pod."""
+    adapter = pass_.context.adapter
+    return adapter is not None and adapter.delegates and not pass_.context.fences
 
 
 def met_conflicts(pass_: WorkloadPass) -> bool:
@@ -55,8 +57,9 @@ def met_conflicts(pass_: WorkloadPass) -> bool:
 
 
 def _finish_untold(pass_: WorkloadPass, local: WorkloadObserved, state: WorkloadState, cluster: str) -> bool:
-    """Finish a Workload as a copy of its job ended on a cluster, which the user's job will not show; return whether that
-    is known, by the `state` of the Workload under whose name it ran: what has ended is not run again for a status."""
+    """Finish a Workload as a copy of its job ended on a cluster, which the user's job will not show; return whether
+    that is known, by the `state` of the Workload under whose name it ran: what has ended is not run again for a
+    status."""
     end = state.ends.get(cluster)
     if end is not None and not local.is_true("Finished"):
         pass_.write(
@@ -73,6 +76,8 @@ def _finish_untold(pass_: WorkloadPass, local: WorkloadObserved, state: Workload
 
 def _ended_on(pass_: WorkloadPass, local: WorkloadObserved) -> str:
     """Return the cluster on which the job has run to an end that nobody else will tell, "" if there is none."""
+    if not _ends_once(pass_) or (local.sliced and held_elsewhere(pass_)):
+        return ""
     current, ended = _holder(pass_, local), sorted(pass_.state.ended)
     return next((name for name in ended if current in ("", name) and _goes(pass_, local, name)), "")
 
@@ -84,8 +89,8 @@ def end_is_told(pass_: WorkloadPass, job: JobObserved) -> bool:
 
 
 def finish_as_another(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved) -> bool:
-    """Finish a slice of a job that ran to its end as another slice's, which the user's job will not show; return whether
-    it is such a one."""
+    """Finish a slice of a job that ran to its end as another slice's, which the user's job will not show; return
+    whether it is such a one."""
     others = () if job.finished else filter(_tells, pass_.context.slices)
     return any(_is_given_up(other) and _finish_untold(pass_, local, other, min(other.ended)) for other in others)
 

@@ -49,9 +49,10 @@ class WorkloadObserver:
 
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
-    and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what becomes
-    of it concerns us also when it names another controller. `labelled`: jobs are recorded with their labels; `queued`:
-    ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of workers."""
+    and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
+    becomes of it concerns us also when it names another controller. `labelled`: jobs are recorded with their labels;
+    `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
+    workers."""
 
     def __init__(
         self,
@@ -175,8 +176,9 @@ class WorkloadObserver:
             return stream, event, ()
         if kind == kinds.WORKLOADS:
             return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
-        if adapter is None or self._is_made(cluster, kind, obj):
-            return None
+        return None if adapter is None or self._is_made(cluster, kind, obj) else self._copy_gone(cluster, kind, obj)
+
+    def _copy_gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         last = _last(obj)
         bound = observe_jobs.prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])

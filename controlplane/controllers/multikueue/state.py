@@ -17,6 +17,7 @@ from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.attempts import (
     begun,
     closed,
+    copied,
     created,
     end_attempt,
     opening_shown,
@@ -264,15 +265,7 @@ def fold_remote(
             state = closed(state, f"{cluster}/Workload")
         state = opening_shown(state, cluster)
     else:
-        # Of a group, another pod may have become the job since its copy was decided on.
-        state = closed(closed(state, f"{cluster}/Job"), f"{cluster}/Job/{event.name}")
-        if isinstance(event, observations.RemoteJobObserved):
-            ended = {name: status for name, status in state.ended.items() if name != cluster}
-            ended |= {cluster: event.status} if event.finished else {}
-            ends = {**state.ends, cluster: event.end} if event.end is not None else state.ends
-            state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended, ends=ends)
-        if cluster in state.unsure:
-            state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
+        state = copied(state, event, cluster)
     if remote.empty:
         # A copy that is made there from now on has not lost anything.
         state = _replace(without_return(state, cluster), job_seen=state.job_seen - {cluster})
