@@ -90,6 +90,15 @@ def test_one_that_is_put_back_later_is_written_again() -> None:
     assert scene.tick(seconds=1).names() == ["Finish"]
 
 
+def test_a_workload_that_is_made_anew_begins_anew() -> None:
+    scene = ended()
+    pauses(scene, 3)
+    assert scene.names() == ["Finish"]
+    scene.gone()
+    scene.workload(uid="anew")
+    assert scene.names() == ["StatusRelay"]
+
+
 def test_a_running_copy_that_has_ended_is_told_no_more_often() -> None:
     """Its Kueue has not said so yet."""
     scene = settled().remote_job("a", **ENDED)

@@ -180,7 +180,7 @@ def _fold_gone(state: WorkloadState, event: observations.WorkloadGone) -> Worklo
     if state.local is not None and state.local.uid != event.uid:
         return state
     left = state.local.owner if state.local is not None and state.slice_of is None else None
-    return _replace(end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
+    return _replace(end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left, told=None)
 
 
 def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:
@@ -206,7 +206,7 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         seen = _replace(seen, owner=before.owner)  # of the owners of a group the one stays that its job is known by
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
-        state = _replace(end_attempt(state), ended={}, ends={})
+        state = _replace(end_attempt(state), ended={}, ends={}, told=None, cloned={})
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
