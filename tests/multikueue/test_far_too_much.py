@@ -9,8 +9,9 @@ import pytest
 
 from controlplane.controllers.connectivity.events import ClusterConnectFailed, cluster_stream
 from controlplane.controllers.multikueue.conditions import cluster_active
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import JOBS, Json
 from tests.multikueue.dispatched import retry, settled
+from tests.multikueue.observed import observe, remote_job
 from tests.multikueue.rendered import request_of
 from tests.multikueue.scene import Scene
 
@@ -44,6 +45,12 @@ def test_a_workload_is_finished_however_much_its_job_said() -> None:
     assert scene.names() == ["Finish"]
     (finished,) = [one for one in conditions(scene) if one["type"] == "Finished"]
     assert fits(finished["message"])
+
+
+def test_the_log_has_no_more_of_what_a_job_said_at_its_end() -> None:
+    failed = {"type": "Failed", "status": "True", "message": LONG}
+    end = observe("a", JOBS, remote_job(status={"conditions": [failed]})).event.end
+    assert (end.success, fits(end.message)) == (False, True)
 
 
 def test_a_workload_is_rejected_however_long_what_is_wrong_is() -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 from controlplane.controllers.multikueue import objects, observations
 from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube import fields
-from controlplane.kube.conditions import conditions_of
+from controlplane.kube.conditions import MESSAGE_LIMIT, conditions_of
 from controlplane.kube.fields import Misfit
 from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
+from controlplane.kube.requests import truncated
 from controlplane.log.event import Body, body_of
 
 _ADOPT_PODS = frozenset({"v1", "apps/v1", "batch/v1"})
@@ -111,4 +112,6 @@ def _end(adapter: JobKind, obj: Json, status: Json) -> observations.JobEnd | Non
 
 
 def _job_end(outcome: JobOutcome | None) -> observations.JobEnd | None:
-    return observations.JobEnd(success=outcome.success, message=outcome.message) if outcome is not None else None
+    if outcome is None:
+        return None
+    return observations.JobEnd(success=outcome.success, message=truncated(outcome.message, MESSAGE_LIMIT))
