@@ -27,6 +27,7 @@ from controlplane.controllers.multikueue.events import (
     CopyJudged,
     DeactivationDecided,
     EffectFailed,
+    FinalizerAdditionDecided,
     FinalizerRemovalDecided,
     FinishDecided,
     JobCreationDecided,
@@ -198,6 +199,7 @@ def _chain(event: Event | Unknown, recorded: Recorded, attempt: tuple[int, int])
             | SpecUpdateDecided()
             | DeactivationDecided()
             | RemovalDecided()
+            | FinalizerAdditionDecided()
             | FinalizerRemovalDecided()
         ):
             return "copy", recorded.cluster, attempt

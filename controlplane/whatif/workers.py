@@ -97,7 +97,7 @@ class WorkerCopies:
             self._show(live, copy, _replace(copy.clone, gates=[gate]))
         elif isinstance(event, said.CloneUpdateDecided):
             self._show(live, copy, _replace(copy.clone, priority=event.priority))
-        elif isinstance(event, said.FinalizerRemovalDecided):
+        elif isinstance(event, (said.FinalizerRemovalDecided, said.FinalizerAdditionDecided)):
             self._show(live, copy, _replace(copy.clone, finalizers=list(event.finalizers)))
         else:
             self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)

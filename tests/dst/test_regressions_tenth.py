@@ -50,6 +50,11 @@ MENDED: list[tuple[str, int, str]] = [
         "a kind that was off was not asked for again while a try to watch it waited for a byte, and its job ran twice",
     ),
     (WORKLOADS, 951050, "an elastic job waited for ever for a slice that a backup had lost, together with its copy"),
+    (
+        WORKLOADS,
+        963112,
+        "a pod came in the place of another one of its group that had succeeded on the worker, and never ran",
+    ),
     (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
     (
         CANDIDATES,

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.controllers.multikueue.events import RemovalDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.events import (
+    CopyJudged,
+    FinalizerAdditionDecided,
+    FinalizerRemovalDecided,
+    RemovalDecided,
+    StatusRelayDecided,
+)
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.kinds import PODS
-from tests.multikueue.grouped import RUNS, TWO, Pods, pod
+from controlplane.kube.kueue_names import RESOURCE_IN_USE
+from tests.multikueue.grouped import ONE, RUNS, TWO, Pods, pod
 from tests.multikueue.observed import sighting
 from tests.multikueue.scene import START, Scene
 
@@ -135,6 +143,115 @@ def test_the_copy_of_a_pod_that_is_deleted_goes_and_does_not_run_beside_the_one_
     assert group.writes() == [("Removal", "p-1")]
     group.pod("q-1")
     group.workload(**group.owned("p-0", "p-1", "p-2", "q-1"))
+    assert group.writes() == []
+    group.copy_gone("a", "p-1")
     assert group.writes() == [("JobCreation", "q-1")]
-    group.copy_gone("a", "p-1").copy("a", "q-1")
+    group.copy("a", "q-1")
+    assert group.writes() == []
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_group_whose_pods_were_all_replaced_starts_anew_on_the_cluster_that_comes_back(ended: bool) -> None:
+    """Its old copy was adopted: the end of an old pod there counted beside those of the new ones, and the group was
+    finished while one of these still ran."""
+    group = Pods("a").running()
+    group.lose("a")
+    group.workload(
+        {"Evicted": "ClusterQueueStopped", "QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name=""
+    )
+    group.decide()
+    for name in ("p-0", "p-1"):
+        group.pod_gone(name)
+    group.names_ = ("q-0", "q-1")
+    for name in group.names_:
+        group.pod(name)
+    group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned(*group.names_))
+    group.decide()
+    group.connect("a")
+    group.clone("a", RUNS)
+    group.copy("a", "p-0", status=TWO, finished=True, inactive=True)
+    group.copy("a", "p-1", status=TWO if ended else ONE, finished=ended, inactive=ended)
+    decided = group.decide()
+    (judged,) = [one for one in decided if isinstance(one, CopyJudged)]
+    assert (judged.verdict, judged.reason) == ("Remove", WorkloadReason.STALE_COPY)
+    assert {one.uid for one in decided if isinstance(one, RemovalDecided)} == {"a-p-0", "a-p-1"}
+    for name in ("p-0", "p-1"):
+        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    assert group.names() == ["FinalizerAddition a"]
+    group.clone("a", RUNS, finalizers=[RESOURCE_IN_USE])
+    assert group.names() == ["Removal Workload a"]
+    for name in ("p-0", "p-1"):
+        group.copy_gone("a", name)
+    group.clone_gone("a")
+    assert group.names() == ["Clone a"]
+
+
+def test_a_workload_goes_with_its_finalizer_when_nothing_else_keeps_the_pods_of_its_group() -> None:
+    """Its worker's Kueue takes the pods' finalizers away with the Workload's alone: both waited for each other, and the
+    Workload kept its quota there."""
+    group = Pods("a").running()
+    group.clone("a", RUNS, finalizers=["mine"]).gone()
+    assert group.writes() == [("Removal", "p-1"), ("Removal", "")]
+    group.copy("a", "p-0", status=ONE, inactive=False, deleting=True)
+    group.copy("a", "p-1", status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    assert group.names() == []  # one still runs
+    group.copy("a", "p-0", status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    (addition,) = group.decide()
+    assert isinstance(addition, FinalizerAdditionDecided)
+    assert addition.finalizers == ["mine", RESOURCE_IN_USE]
+    group.clone("a", RUNS, finalizers=["mine", RESOURCE_IN_USE])
+    assert group.names() == ["Removal Workload a"]
+    group.clone("a", RUNS, deleting=True)
+    assert group.names() == []
+    # If Kueue takes none away, the copy goes, and its quota is free.
+    group.tick(minutes=1)
+    (removal,) = group.decide()
+    assert isinstance(removal, FinalizerRemovalDecided)
+    assert removal.finalizers == ["mine"]
+
+
+def test_pods_that_nothing_but_their_finalizers_keeps_hold_up_no_other_cluster() -> None:
+    group = Pods("a", "b").running("a", "a", "b")
+    group.clone_gone("b")
+    group.workload(
+        {"Evicted": "AdmissionCheck", "QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name=""
+    )
+    group.decide()
+    for name in ("p-0", "p-1"):
+        group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizing=True)
+    group.clone_gone("a")
+    assert group.names() == []
+    group.workload({"QuotaReserved": True, "Evicted": False})
+    assert group.names() == ["Nomination", "Clone b"]
+    group.workload(nominated=["b"])
+    group.clone("b", RUNS)
+    assert group.names() == ["WinnerChosen b", "JobCreation b"]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_pod_comes_in_the_place_of_another_once_that_has_stopped(first: bool) -> None:
+    """The worker's Kueue counts what still runs: with one pod more than the Workload has, both are out of step."""
+    group = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    name = "p-0" if first else "p-1"
+    group.pod(name, deleting=True)
+    group.pod("q-1").workload(**group.owned("p-0", "p-1", "p-2", "q-1"))
+    if first:
+        assert group.writes() == []  # it is the one by which the group is known
+        group.pod_gone(name).workload(**group.owned("p-1", "p-2", "q-1"))
+    assert group.writes() == [("Removal", name)]
+    group.copy("a", name, status=ONE, inactive=False, deleting=True)
+    assert group.writes() == []
+    group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True)
+    assert group.writes() == [("JobCreation", "q-1")]
+
+
+def test_what_has_succeeded_is_not_done_again_by_the_pod_that_comes_in_its_place() -> None:
+    """Kueue counts it: the group was out of step with its Workload there, or finished while the other one ran."""
+    group = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    group.copy("a", "p-1", status=TWO, finished=True, inactive=True, succeeded=True)
+    group.pod_gone("p-1").pod("q-1").workload(**group.owned("p-0", "p-2", "q-1"))
+    assert group.writes() == []
+    group.copy("a", "p-2", status=TWO, finished=True, inactive=True)
+    group.pod_gone("p-2").pod("q-2").workload(**group.owned("p-0", "q-1", "q-2"))
+    assert group.writes() == [("JobCreation", "q-1")]
     assert group.writes() == []

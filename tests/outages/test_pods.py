@@ -106,9 +106,12 @@ async def test_a_group_that_is_evicted_stops_on_its_worker_and_goes(stage: Calla
     there.make(*(pod(f"p-{number}", group=2, duration="1h") for number in range(2)))
     await on.until(lambda: there.all("Running"), "both to run")
     on.manager.kueue.evict(NS, GANG, "Preempted", "for the test")
-    # Kueue takes the user's pods away, which were let go, and with them their Workload.
+    # Kueue deletes the user's pods, which were let go, and keeps them until others are in their place.
     await on.until(lambda: not there.copies() and on.left() == [], "nothing left on the worker")
-    assert there.local() == {}
+    assert all(meta(one).get("deletionTimestamp") for one in there.local().values())
+    there.make(*(pod(f"q-{number}", group=2, duration="1h") for number in range(2)))
+    await on.until(lambda: set(there.local()) == {"q-0", "q-1"} and there.all("Running"), "the others to run")
+    assert {name for _, name, _ in there.ran} == {"p-0", "p-1", "q-0", "q-1"}
 
 
 async def test_a_pod_that_would_run_here_as_well_is_not_dispatched(stage: Callable[..., Awaitable[Stage]]) -> None:

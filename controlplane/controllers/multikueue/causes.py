@@ -114,6 +114,9 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
     events.NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
     events.RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
     events.FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
+    events.FinalizerAdditionDecided: {
+        reason: (*keys, *_THERE, "{c}/j.finalizing") for reason, keys in _REMOVALS.items()
+    },
     events.CloneUpdateDecided: {ANY: ("w.priority", "{c}/w.priority")},
     events.SpecUpdateDecided: {
         R.SLICE_ADMITTED: ("{c}/w.admitted", "w.size", "job.size"),

@@ -7,7 +7,9 @@ pkg/controller/admissionchecks/multikueue/workload.go, ff69552e)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import MAXYEAR, datetime
+from datetime import MAXYEAR, datetime, timedelta
+
+from msgspec import structs
 
 from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.components import kept_by_another, written_by_another
@@ -21,11 +23,10 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.restrained_pass import RestrainedPass
 from controlplane.controllers.multikueue.state import WorkloadState
-from controlplane.controllers.multikueue.told import made_for, next_repeat, next_try
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
-from controlplane.runtime import decision_pass
 from controlplane.runtime.writes import says_no
 
 _LONGEST_REQUEUE = 300  # seconds
@@ -34,29 +35,23 @@ _DOUBLINGS = (
 )
 _TRIES = 3
 _REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
-_ENDINGS = (events.RemovalDecided, events.FinalizerRemovalDecided, events.DeactivationDecided)
+_FINALIZED_WITHIN = timedelta(minutes=1)
+"""How long a worker's Kueue has for taking its finalizers off the pods of a copy that is deleted."""
+_ENDINGS = (
+    events.RemovalDecided,
+    events.FinalizerRemovalDecided,
+    events.FinalizerAdditionDecided,
+    events.DeactivationDecided,
+)
 
 
-class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDecision, events.WorkloadWrite]):
+class WorkloadPass(RestrainedPass):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> None:
         super().__init__(state, now)
         self.context = context
         self.verdicts: dict[str, str] = {}
-
-    def write(self, decision: events.WorkloadWrite) -> bool:
-        """Add a write unless its target is busy or resting, or it would change nothing of what is there; return whether
-        it was added."""
-        if self.state.unneeded.get(decision.target) == decision:
-            return False
-        until = next_repeat(self.state.repeats.get(decision.target), decision)
-        if isinstance(decision, events.CloneDecided):
-            until = next_try(self.state.cloned.get(decision.cluster), made_for(decision)) or until
-        if until is not None and self.now < until:
-            self.wake_at(until)
-            return False
-        return super().write(decision)
 
     def set_check(
         self, local: WorkloadObserved, check: CheckState, state: str, message: str, reason: WorkloadReason
@@ -146,7 +141,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
     def rest(self, job: JobObserved, member: str = "") -> None:
         """Write a status in which nothing runs to the user's job, or to a pod of its group."""
-        if not member and not self._may_tell(""):
+        if not member and not self.may_tell(""):
             return
         self.write(
             events.StatusRelayDecided(
@@ -161,7 +156,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
     def relay(self, job: JobObserved, cluster: str, status: str, reason: WorkloadReason) -> None:
         """Write the status of the job's copy on a cluster to the user's job, after a pause where it did not keep it."""
-        if not self._may_tell(status):
+        if not self.may_tell(status):
             return
         self.write(
             events.StatusRelayDecided(
@@ -172,15 +167,6 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 reason=reason,
             )
         )
-
-    def _may_tell(self, status: str) -> bool:
-        """Whether a status, or "" that nothing runs, may be written to the user's job now, as far as it is known to
-        keep it; else it is looked at again."""
-        until = next_try(self.state.told, status)
-        if until is None or self.now >= until:
-            return True
-        self.wake_at(until)
-        return False
 
     def remove_everywhere(self, reason: WorkloadReason, keep: str = "") -> bool:
         """Remove the copies on every reachable cluster but one; return whether any is still there to wait for.
@@ -199,13 +185,13 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         for name, member in sorted(remote.members.items()):
             self.remove_member(cluster, name, member, reason)
         job = None if kept_by_another(self.context, cluster) else remote.job
-        if job is not None:
-            if not job.deleting and not written_by_another(self.context, cluster):
-                self._remove_job(cluster, job, _version(remote.job_version, job.resource_version, reason), reason)
-        elif remote.clone is not None and not remote.members:
-            self._remove_clone(cluster, remote.clone, remote.clone_version, reason)
-        left = remote.clone is not None or bool(remote.members) or job is not None
-        return left and not self.removal_failed(cluster)
+        own = remote if job is remote.job else structs.replace(remote, job=None)
+        if job is not None and not job.deleting and not written_by_another(self.context, cluster):
+            self._remove_job(cluster, job, _version(remote.job_version, job.resource_version, reason), reason)
+        elif own.clone is not None and not own.may_run:
+            removal = self._remove_with_pods if own.jobs else self._remove_clone
+            removal(cluster, own, own.clone, reason)
+        return (own.clone is not None or own.may_run) and not self.removal_failed(cluster)
 
     def remove_member(self, cluster: str, name: str, member: RemoteJobObserved, reason: WorkloadReason) -> None:
         """Remove the copy of a pod of a group beside the first one, unless it is going."""
@@ -253,8 +239,9 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
             for cluster in sorted(self.state.remotes)
             if cluster != winner and self.context.in_view(cluster) and not self.removal_failed(cluster)
         ]
+        others = [one for one in others if self.state.remote(one).clone is not None or self.state.remote(one).may_run]
         # Of a group whose pods were all replaced, what runs there is none that its job is now.
-        if any(remote.job is not None or remote.members for remote in map(self.state.remote, others)):
+        if any(remote.may_run for remote in map(self.state.remote, others)):
             return True
         return not self._out_of_patience([cluster for cluster in others if not self.holds_nothing(cluster)])
 
@@ -315,29 +302,59 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 return True
         return False
 
-    def _remove_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
+    def _remove_clone(self, cluster: str, remote: Remote, clone: CloneObserved, reason: WorkloadReason) -> None:
         if RESOURCE_IN_USE in clone.finalizers:
-            self.write(
-                events.FinalizerRemovalDecided(
-                    cluster=cluster,
-                    uid=clone.uid,
-                    finalizers=[name for name in clone.finalizers if name != RESOURCE_IN_USE],
-                    resource_version=clone.resource_version,
-                    reason=reason,
-                )
-            )
+            self._set_finalizers(events.FinalizerRemovalDecided, cluster, clone, [], reason)
         elif not clone.deleting:
-            self.write(
-                events.RemovalDecided(
-                    cluster=cluster,
-                    of="Workload",
-                    uid=clone.uid,
-                    resource_version=""
-                    if self.holds_nothing(cluster)
-                    else _version(unread, clone.resource_version, reason),
-                    reason=reason,
-                )
+            self._delete_clone(cluster, clone, remote.clone_version, reason)
+
+    def _remove_with_pods(self, cluster: str, remote: Remote, clone: CloneObserved, reason: WorkloadReason) -> None:
+        """Remove a clone whose pods nothing but Kueue's finalizers keeps. Of pods that name their Workload, and are of
+        a group, Kueue takes them off once it sees that Workload deleted, so there has to be something that keeps that
+        one as well (`Pod.Stop` in kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go, ff69552e). If it
+        does not in time, the clone goes alone, as Kueue's own dispatching has it, and its quota is free."""
+        if not clone.deleting and RESOURCE_IN_USE not in clone.finalizers:
+            self._set_finalizers(events.FinalizerAdditionDecided, cluster, clone, [RESOURCE_IN_USE], reason)
+        elif not clone.deleting:
+            self._delete_clone(cluster, clone, remote.clone_version, reason)
+        elif remote.deleting_since is None or self.now >= remote.deleting_since + _FINALIZED_WITHIN:
+            self._remove_clone(cluster, remote, clone, reason)
+        else:
+            self.wake_at(remote.deleting_since + _FINALIZED_WITHIN)
+
+    def _set_finalizers(
+        self,
+        decision: type[events.FinalizerRemovalDecided | events.FinalizerAdditionDecided],
+        cluster: str,
+        clone: CloneObserved,
+        kueues: list[str],
+        reason: WorkloadReason,
+    ) -> None:
+        """Write the finalizers of a clone: what others put there, and these of Kueue's."""
+        others = [name for name in clone.finalizers if name != RESOURCE_IN_USE]
+        version = clone.resource_version
+        self.write(
+            decision(
+                cluster=cluster,
+                uid=clone.uid,
+                finalizers=[*others, *kueues],
+                resource_version=version,
+                reason=reason,
             )
+        )
+
+    def _delete_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
+        self.write(
+            events.RemovalDecided(
+                cluster=cluster,
+                of="Workload",
+                uid=clone.uid,
+                resource_version=""
+                if self.holds_nothing(cluster)
+                else _version(unread, clone.resource_version, reason),
+                reason=reason,
+            )
+        )
 
 
 def _version(unread: str, read: str, reason: WorkloadReason) -> str:

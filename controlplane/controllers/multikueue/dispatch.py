@@ -26,6 +26,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerReleased,
 )
 from controlplane.controllers.multikueue.ineligible import report_left_out
+from controlplane.controllers.multikueue.members import pods_replaced
 from controlplane.controllers.multikueue.nominate import OWN, Nominated, nominees
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
@@ -166,7 +167,7 @@ def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -
         for c in eligible
         if c in local.nominated
         and admitted(pass_.state.remote(c), local)
-        and not _lost_its_job(pass_, c)
+        and not _cannot_go_on(pass_, c)
         and not pass_.is_ending(c)
     ]
     if not ready:
@@ -191,6 +192,12 @@ def _choose(pass_: WorkloadPass, local: WorkloadObserved, eligible: list[str]) -
 def _lost_its_job(pass_: WorkloadPass, cluster: str) -> bool:
     """Whether a copy had a job that was deleted: it is on its way out, and choosing it would be releasing it again."""
     return pass_.state.remote(cluster).job is None and cluster in pass_.state.job_seen
+
+
+def _cannot_go_on(pass_: WorkloadPass, cluster: str) -> bool:
+    """Whether a copy cannot go on with the job as it is here now: it goes, and another comes in its place."""
+    going = any(one.finalizing for one in pass_.state.remote(cluster).jobs)
+    return going or _lost_its_job(pass_, cluster) or pods_replaced(pass_, cluster)
 
 
 def _keeps(pass_: WorkloadPass, local: WorkloadObserved, winner: str) -> bool:
@@ -373,7 +380,7 @@ def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str, attempt: 
                 reason=WorkloadReason.NOMINATED,
             )
         )
-    elif usable(remote, local) and not _lost_its_job(pass_, cluster) and not anew:
+    elif usable(remote, local) and not _cannot_go_on(pass_, cluster) and not anew:
         keep_size(pass_, local, cluster)
         mend(pass_, local, cluster)
     else:

@@ -51,7 +51,7 @@ def rest_of_deleted(pass_: WorkloadPass) -> None:
     if pass_.must_wait() or _may_run_anywhere(pass_):
         return
     remotes = [pass_.state.remote(cluster) for cluster in pass_.state.remotes if context.in_view(cluster)]
-    if not any(remote.job is not None or remote.members for remote in remotes):
+    if not any(remote.may_run for remote in remotes):
         _write_rest(pass_, job)
 
 
@@ -84,7 +84,7 @@ def _says_that_it_runs(pass_: WorkloadPass, job: JobObserved) -> bool:
     The log may have gone back to a moment in the attempt at which the job had not started yet."""
     route, state = pass_.context.route, pass_.state
     active = not all(one.inactive for one in (job, *pass_.context.members))
-    jobs = any(remote.job is not None or remote.members for remote in state.remotes.values())
+    jobs = any(remote.jobs for remote in state.remotes.values())
     told = bool(state.relayed or jobs or state.job_seen or state.ended) or state.relayed_at is not None
     return active and not told and route is not None and waits_for_unseen(pass_, route)
 
@@ -109,7 +109,7 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
         # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
         if not local.sliced:
             pass_.remove(cluster, WorkloadReason.DRAINING)
-        return remote.job is not None or bool(remote.members)
+        return remote.may_run
     if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
         evicted = local.condition("Evicted")
         _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")

@@ -230,6 +230,14 @@ class FinalizerRemovalDecided(WorkloadWrite):
     finalizers: list[str] = []
 
 
+class FinalizerAdditionDecided(WorkloadWrite):
+    """Put Kueue's `resource-in-use` finalizer on a clone that is to go: its worker's Kueue then sees it deleted, and
+    takes its own finalizers off the pods of the group."""
+
+    uid: str
+    finalizers: list[str] = []
+
+
 class CloneUpdateDecided(WorkloadWrite):
     """Bring a clone's priority in line with the Workload's."""
 
@@ -305,6 +313,7 @@ EVENTS: tuple[type[Event], ...] = (
     NamesClearDecided,
     RemovalDecided,
     FinalizerRemovalDecided,
+    FinalizerAdditionDecided,
     CloneUpdateDecided,
     SpecUpdateDecided,
     DeactivationDecided,

@@ -206,5 +206,5 @@ class ExistingObjects:
         remotes = [state.remotes[cluster] for state in self.workloads.values() if cluster in state.remotes]
         if kind == WORKLOADS.name:
             return [remote.clone for remote in remotes if remote.clone is not None]
-        jobs = [job for remote in remotes for job in (remote.job, *remote.members.values()) if job is not None]
+        jobs = [job for remote in remotes for job in remote.jobs]
         return [job for job in jobs if job.kind == kind]

@@ -59,6 +59,7 @@ CLONE: Facets[CloneObserved] = {
 REMOTE_JOB: Facets[RemoteJobObserved] = {
     "present": attrgetter("uid"),
     "finished": attrgetter("finished"),
+    "finalizing": attrgetter("finalizing"),
     "suspended": attrgetter("suspended"),
     "inactive": attrgetter("inactive"),
     "synced": attrgetter("synced"),

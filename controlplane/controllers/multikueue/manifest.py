@@ -31,6 +31,7 @@ MANIFEST = Manifest(
         events.NamesClearDecided: "Workload status, management",
         events.RemovalDecided: "Workload or job, worker",
         events.FinalizerRemovalDecided: "Workload, worker",
+        events.FinalizerAdditionDecided: "Workload, worker",
         events.CloneUpdateDecided: "Workload, worker",
         events.SpecUpdateDecided: "job, worker",
         events.DeactivationDecided: "Workload status, worker",

@@ -16,31 +16,59 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 
 
 def create_members(pass_: WorkloadPass, cluster: str) -> None:
-    """Create the pods that are not there yet: the rest of a group, and those that take the place of failed ones."""
-    there = pass_.state.remote(cluster).members
-    for local in pass_.context.members:
-        stays = pass_.context.policy.pod_gate == KUEUES_GATE or local.held
-        if local.name not in there and stays and not local.deleting and not local.finished:
-            pass_.write(
-                JobCreationDecided(
-                    cluster=cluster,
-                    attempt=pass_.state.attempt,
-                    kind=local.kind,
-                    template=local.template,
-                    member=local.name,
-                    reason=WorkloadReason.ADMITTED_ON_WORKER,
-                )
+    """Create the pods that are not there yet: the rest of a group, and those that take the place of others.
+
+    Of more pods that run or have succeeded than the Workload has its worker's Kueue says that the Workload is out of
+    step with them, and stops them all (`Pod.EquivalentToWorkload` in kubernetes-sigs/kueue
+    pkg/controller/jobs/pod/pod_controller.go, ff69552e). So they wait until those stopped whose places they take, and
+    what has succeeded is not done again."""
+    job, remote, staying = pass_.context.job, pass_.state.remote(cluster), _staying(pass_)
+    staying |= {job.name} if job is not None and not job.deleting else set()
+    left = [copy for copy in remote.jobs if copy.name not in staying]
+    if any(not copy.over for copy in left):
+        return
+    missing = [one for one in pass_.context.members if _is_to_run(pass_, one) and one.name not in remote.members]
+    for local in missing[: max(0, len(missing) - sum(copy.succeeded for copy in left))]:
+        pass_.write(
+            JobCreationDecided(
+                cluster=cluster,
+                attempt=pass_.state.attempt,
+                kind=local.kind,
+                template=local.template,
+                member=local.name,
+                reason=WorkloadReason.ADMITTED_ON_WORKER,
             )
+        )
+
+
+def _is_to_run(pass_: WorkloadPass, local: JobObserved) -> bool:
+    """Whether a pod of a group stays gated here, and is neither over nor going."""
+    stays = pass_.context.policy.pod_gate == KUEUES_GATE or local.held
+    return stays and not local.deleting and not local.finished
 
 
 def remove_members(pass_: WorkloadPass, cluster: str) -> None:
     """Remove the copies that may run of pods that are gone, or are going: those in their places would run beside them,
     with more than was admitted, and the ends of both would count. Kueue leaves them."""
-    staying = {one.name for one in pass_.context.members if not one.deleting}
+    staying = _staying(pass_)
     staying |= {pass_.context.job.name} if pass_.context.job is not None else set()
     for name, copy in sorted(pass_.state.remote(cluster).members.items()):
         if name not in staying and not copy.finished:
             pass_.remove_member(cluster, name, copy, WorkloadReason.POD_GONE)
+
+
+def pods_replaced(pass_: WorkloadPass, cluster: str) -> bool:
+    """Whether none of the pods of a group that are on a cluster is in the group any more, of which pods are seen here.
+    It was evicted meanwhile, and those that are in their place have done nothing yet.
+    """
+    job, there = pass_.context.job, {one.name for one in pass_.state.remote(cluster).jobs}
+    if job is None or not job.group or not there:
+        return False
+    return not there & (_staying(pass_) | (set() if job.deleting else {job.name}))
+
+
+def _staying(pass_: WorkloadPass) -> set[str]:
+    return {one.name for one in pass_.context.members if not one.deleting}
 
 
 def name_taken(pass_: WorkloadPass, cluster: str) -> str:

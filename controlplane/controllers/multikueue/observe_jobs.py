@@ -61,8 +61,9 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
             f"a Workload's name beside the label {ORIGIN_LABEL}",
         )
     size = _size(adapter, obj)
-    outcome = adapter.outcome(status)
     part = adapter.sized(fields.section(obj, "spec")) if size else {}
+    outcome = adapter.outcome(status)
+    of_a_pod = adapter.kind == PODS
     sized = body_of(part) if part else None
     event = observations.RemoteJobObserved(
         **identity,
@@ -76,6 +77,8 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         sized=sized.ref if sized is not None else "",
         shared=shared,
         end=_job_end(outcome),
+        succeeded=of_a_pod and outcome is not None and outcome.success,
+        finalizing=of_a_pod and identity["deleting"] and meta(obj).get("deletionGracePeriodSeconds") == 0,
         status=body.ref,
     )
     return event, (body, *([sized] if sized is not None else ()))

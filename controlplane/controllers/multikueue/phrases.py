@@ -160,6 +160,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         multikueue.NamesClearDecided: "cluster names are to be removed",
         multikueue.RemovalDecided: _removal,
         multikueue.FinalizerRemovalDecided: "copy is to be removed",
+        multikueue.FinalizerAdditionDecided: "copy is to be removed, and its pods' finalizers with it",
         multikueue.SpecUpdateDecided: _spec_update,
         multikueue.CloneUpdateDecided: "copy's priority is to be {e.priority.value}",
         multikueue.DeactivationDecided: "copy is to stop",

@@ -23,10 +23,11 @@ _replace = msgspec.structs.replace
 
 class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
-    `finished_at` when we first saw it Finished. `clone_version` and `job_version` are set while what is there cannot be
-    read: its resourceVersion, while `clone` and `job` are what could be read last. `members` are the pods of a group
-    beside `job`, by name. `made_of`: the body of the Workload that we made the clone of, "" if that was not seen.
-    `mended`: the priority that was written to it last, and how often."""
+    `finished_at` when we first saw it Finished, `deleting_since` when we first saw it deleted. `clone_version` and
+    `job_version` are set while what is there cannot be read: its resourceVersion, while `clone` and `job` are what
+    could be read last. `members` are the pods of a group beside `job`, by name. `made_of`: the body of the Workload
+    that we made the clone of, "" if that was not seen. `mended`: the priority that was written to it last, and how
+    often."""
 
     clone: observations.CloneObserved | None = None
     job: observations.RemoteJobObserved | None = None
@@ -35,6 +36,7 @@ class Remote(msgspec.Struct, frozen=True):
     finished_at: datetime | None = None
     made_of: str = ""
     mended: Told | None = None
+    deleting_since: datetime | None = None
     clone_version: str = ""
     job_version: str = ""
 
@@ -42,6 +44,16 @@ class Remote(msgspec.Struct, frozen=True):
     def empty(self) -> bool:
         """Whether nothing of ours is there."""
         return self.clone is None and self.job is None and not self.members
+
+    @property
+    def jobs(self) -> list[observations.RemoteJobObserved]:
+        """What there is of the job: its copy, and the pods of a group beside it."""
+        return [*([self.job] if self.job is not None else []), *self.members.values()]
+
+    @property
+    def may_run(self) -> bool:
+        """Whether anything of the job may run there. A pod that nothing but its finalizers keeps does not."""
+        return any(not one.finalizing for one in self.jobs)
 
     @property
     def finished(self) -> Condition | None:
@@ -69,28 +81,29 @@ def remote_after(
     """Return what is on a cluster after one more observation of a copy there."""
     match event:
         case observations.CloneObserved():
-            known = remote.clone is not None and remote.clone.uid == event.uid
-            admitted_at = (known and remote.admitted_at) or recorded.position
-            finished_at = (remote.finished_at if known else None) or recorded.recorded_at
-            return _replace(
-                remote,
-                clone=event,
-                made_of=remote.made_of if known else "",
-                mended=remote.mended if known else None,
-                admitted_at=admitted_at if event.is_true("Admitted") else 0,
-                finished_at=finished_at if event.is_true("Finished") else None,
-                clone_version="",
-            )
+            return _with_clone(remote, event, recorded)
         case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
-            return _replace(
-                remote, clone=None, admitted_at=0, finished_at=None, made_of="", mended=None, clone_version=""
-            )
+            return Remote(job=remote.job, members=remote.members, job_version=remote.job_version)
         case observations.RemoteJobObserved():
             return _replace(remote, job=event, job_version="")
         case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
             return _replace(remote, job=None, job_version="")
         case _:
             return remote
+
+
+def _with_clone(remote: Remote, event: observations.CloneObserved, recorded: Recorded) -> Remote:
+    before = remote if remote.clone is not None and remote.clone.uid == event.uid else Remote()
+    return _replace(
+        remote,
+        clone=event,
+        made_of=before.made_of,
+        mended=before.mended,
+        admitted_at=(before.admitted_at or recorded.position) if event.is_true("Admitted") else 0,
+        finished_at=(before.finished_at or recorded.recorded_at) if event.is_true("Finished") else None,
+        deleting_since=(before.deleting_since or recorded.recorded_at) if event.deleting else None,
+        clone_version="",
+    )
 
 
 def is_member(

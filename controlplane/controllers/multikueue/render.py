@@ -71,7 +71,7 @@ def render(
             return _relay(job, decision, bodies, _adapter(policy, decision.kind), now)
         case events.RemovalDecided():
             return _removal(state, decision, policy)
-        case events.FinalizerRemovalDecided():
+        case events.FinalizerRemovalDecided() | events.FinalizerAdditionDecided():
             body = {"metadata": {"finalizers": decision.finalizers or None}}
             return _patch(state, decision, body, uid=decision.uid)
         case events.CloneUpdateDecided():

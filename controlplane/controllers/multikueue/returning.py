@@ -13,6 +13,8 @@ keps/693-multikueue/README.md, ff69552e).
     it runs elsewhere                             remove
     it is the winner's                            keep
     it cannot be used (other spec, deactivated)   remove
+    it is a group's, and others are in the place
+      of all its pods                             remove: none of them goes on
     quota is reserved again                       adopt: it goes on running
     quota may still be reserved again             wait, for the re-admission grace at most
     quota will not be soon                        remove
@@ -29,6 +31,7 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp, usable
 from controlplane.controllers.multikueue.events import CopyJudged, Verdict
+from controlplane.controllers.multikueue.members import pods_replaced
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.kube.conditions import Condition
@@ -64,13 +67,17 @@ def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[V
         return "Keep", WorkloadReason.STILL_THE_WINNER
     if current:
         return "Remove", _overtaken(pass_)
-    if not usable(remote, local) or not local.active:
+    if _is_stale(pass_, local, cluster):
         return "Remove", WorkloadReason.STALE_COPY
     if local.is_true("QuotaReserved") and not local.is_true("Evicted"):
         return "Adopt", WorkloadReason.READMITTED
     if remote.job is not None and pass_.now < _unclear_until(pass_, local, cluster):
         return "Wait", WorkloadReason.AWAITS_QUOTA
     return "Remove", WorkloadReason.QUOTA_NOT_RESERVED
+
+
+def _is_stale(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> bool:
+    return not usable(pass_.state.remote(cluster), local) or not local.active or pods_replaced(pass_, cluster)
 
 
 def _unclear_until(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> datetime:

@@ -115,10 +115,9 @@ def may_run(state: WorkloadState, cluster: str) -> bool:
     One that was stopped by deactivating its Workload is not started again by anybody.
     """
     remote = state.remote(cluster)
-    jobs = [*([remote.job] if remote.job is not None else []), *remote.members.values()]
-    if not jobs:
+    if not remote.may_run:
         return cluster in state.unsure
-    rests = all(job.inactive for job in jobs)
+    rests = all(job.inactive for job in remote.jobs)
     return not (rests and remote.clone is not None and not remote.clone.active)
 
 
@@ -163,5 +162,5 @@ def _runs(local: WorkloadObserved) -> bool:
 def _is_known(state: WorkloadState, cluster: str) -> bool:
     """Whether the log has something of the job on a cluster: seen there, or written."""
     remote, target = state.remote(cluster), f"{cluster}/Job"
-    seen = remote.job is not None or bool(remote.members) or cluster in state.job_seen
+    seen = bool(remote.jobs) or cluster in state.job_seen
     return seen or target in state.effects or target in state.trouble

@@ -66,10 +66,15 @@ class PodFramework(Behaviour):
                 self.enqueue(("run", *place_of(new)))
 
     def _admit(self, operation: Operation, kind: Kind, subresource: str, old: Json | None, new: Json | None) -> None:
-        """Gate a pod with a queue name at its creation, and mark it as Kueue's."""
+        """Gate a pod with a queue name at its creation, mark it as Kueue's, and keep it until Kueue has seen its
+        end.
+        """
         if operation == "create" and new is not None and kind == PODS and _queue(new):
             new["spec"] |= _POD.stopped(new)
-            new["metadata"].setdefault("labels", {})[MANAGED] = "true"
+            metadata = new["metadata"]
+            metadata.setdefault("labels", {})[MANAGED] = "true"
+            if MANAGED not in (metadata.get("finalizers") or ()):
+                metadata["finalizers"] = [*(metadata.get("finalizers") or ()), MANAGED]
 
     def _workload_of(self, pod: Json) -> str:
         """Return the name of the Workload that a pod has, or is to have."""
@@ -89,22 +94,41 @@ class PodFramework(Behaviour):
     def _follow(self, namespace: str, name: str) -> None:
         """Make the Workload of pods, or let them follow it."""
         pods, workload = self._members(namespace, name), self._core.workload(namespace, name)
+        if pods and not _POD.group(pods[0]):
+            self._finalize([pod for pod in pods if _deleting(pod)])
         if workload is None:
-            whole = bool(pods) and len(pods) >= _total(pods[0]) and not any(_over(pod) for pod in pods)
-            if whole and not prebuilt_name(pods[0], self._core.gates):
-                self._create(namespace, name, pods)
+            self._without_workload(namespace, name, pods)
         elif not pods:
             self._ownerless(workload)
         elif is_true(workload, "Finished"):
+            self._finalize(pods)
             self._core.remove_finalizer(workload)
         elif meta(workload).get("deletionTimestamp"):
-            self._stop(pods)
+            self._stop(pods, all_of_them=True)
+            self._finalize(pods)
             self._core.remove_finalizer(workload)
         elif not self._owned(workload, pods):
             self._step(workload, pods)
 
+    def _without_workload(self, namespace: str, name: str, pods: list[Json]) -> None:
+        """Make the Workload of pods that name none, once all are there; those that never run are let go."""
+        if not pods or prebuilt_name(pods[0], self._core.gates):
+            return
+        active = [pod for pod in pods if _counts(pod)]
+        self._finalize([pod for pod in pods if not _counts(pod)])
+        if active and len(active) >= _total(active[0]) and not any(_over(pod) for pod in active):
+            self._create(namespace, name, active)
+
     def _step(self, workload: Json, pods: Sequence[Json]) -> None:
         evicted = condition(workload, "Evicted")
+        active, total = sum(_counts(pod) for pod in pods), _total(pods[0])
+        if not prebuilt_name(pods[0], self._core.gates):
+            # What others have taken the place of.
+            inactive = [pod for pod in pods if not _counts(pod)]
+            self._finalize(inactive[: max(0, len(pods) - total)])
+        elif _POD.group(pods[0]) and active > total:
+            self._core.finish(workload, "OutOfSync", "The prebuilt workload is out of sync with its user job")
+            return
         if ending := _ending(pods):
             self._core.finish(workload, *ending)
         elif evicted is not None and evicted["status"] == "True":
@@ -116,7 +140,7 @@ class PodFramework(Behaviour):
 
     def _give_back(self, workload: Json, pods: Sequence[Json], evicted: Json) -> None:
         """Give the quota of an evicted group back once none of its pods runs."""
-        running = any(_POD.active(pod.get("status") or {}) for pod in pods)
+        running = any(_POD.active(pod.get("status") or {}) and not _deleting(pod) for pod in pods)
         if not running and is_true(workload, "QuotaReserved"):
             give_back(self._core, workload, evicted)
 
@@ -181,12 +205,21 @@ class PodFramework(Behaviour):
                 PODS, *place_of(pod), {"spec": {"schedulingGates": kept or None}}, field_manager="kueue"
             )
 
-    def _stop(self, pods: Sequence[Json]) -> None:
-        """Delete the pods that were let go: they cannot be gated again."""
+    def _stop(self, pods: Sequence[Json], *, all_of_them: bool = False) -> None:
+        """Delete the pods that were let go: they cannot be gated again. With their Workload `all_of_them` go."""
         for pod in pods:
             gated = any(gate["name"] == ADMISSION_GATE for gate in pod["spec"].get("schedulingGates") or ())
-            if not gated and not _over(pod) and not meta(pod).get("deletionTimestamp"):
+            if not _deleting(pod) and (all_of_them or not (gated or _over(pod))):
                 self._core.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"])
+
+    def _finalize(self, pods: Sequence[Json]) -> None:
+        """Take Kueue's finalizer off pods, which go by that if they are deleted."""
+        for pod in pods:
+            metadata = meta(pod)
+            if MANAGED in (metadata.get("finalizers") or ()):
+                left = [one for one in metadata["finalizers"] if one != MANAGED]
+                body = {"metadata": {"uid": metadata["uid"], "finalizers": left or None}}
+                self._core.store.patch(PODS, *place_of(pod), body, field_manager="kueue")
 
     # The node's part.
 
@@ -194,6 +227,9 @@ class PodFramework(Behaviour):
         """Take a pod without gates a step on; return after how many seconds the next is due."""
         pod = self._kueue.view.get(PODS, namespace, name)
         if pod is None or pod["spec"].get("schedulingGates") or _over(pod):
+            return None
+        if _deleting(pod):
+            self._end(pod)
             return None
         uid, at = meta(pod)["uid"], timestamp(self.clock.now())
         if not _POD.active(pod.get("status") or {}):
@@ -208,6 +244,11 @@ class PodFramework(Behaviour):
         self._show(pod, {"phase": "Failed" if failed else "Succeeded"})
         return None
 
+    def _end(self, pod: Json) -> None:
+        """Stop a pod that is deleted, and only its finalizers keep; one that never ran stays as it is."""
+        if _POD.active(pod.get("status") or {}):
+            self._show(pod, {"phase": "Failed"})
+
     def _duration(self, pod: Json) -> timedelta:
         said = (meta(pod).get("annotations") or {}).get(DURATION)
         return durations.parse(said) if said else self._pace.duration
@@ -219,6 +260,15 @@ class PodFramework(Behaviour):
 
 def _queue(pod: Mapping[str, Any]) -> str:
     return str((meta(pod).get("labels") or {}).get(QUEUE_LABEL) or "")
+
+
+def _deleting(pod: Mapping[str, Any]) -> bool:
+    return bool(meta(pod).get("deletionTimestamp"))
+
+
+def _counts(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod runs, may still run, or has succeeded (`isPodRunnableOrSucceeded`). There are no nodes."""
+    return not _deleting(pod) and (pod.get("status") or {}).get("phase") != "Failed"
 
 
 def _over(pod: Mapping[str, Any]) -> bool:

@@ -93,6 +93,12 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
         # Kueue's own scheduler leaves them waiting too.
         "none of the product's: the first of a StrictFIFO queue keeps what others have borrowed from those after it",
     ),
+    (
+        951407,
+        "",
+        "the end of an old pod of a group that was evicted counted beside those of the new ones, one of which still ran",
+    ),
+    (951340, "", "none of the product's: a pod that comes after its group has finished stays gated, as with Kueue"),
 ]
 """The same of the tenth edition."""
 

@@ -19,6 +19,7 @@ from controlplane.controllers.multikueue.events import (
     DeactivationDecided,
     EffectFailed,
     EffectUnneeded,
+    FinalizerAdditionDecided,
     FinalizerRemovalDecided,
     JobCreationDecided,
     RemovalDecided,
@@ -45,7 +46,7 @@ from tests.multikueue.model.world import (
 )
 
 _MOST_PASSES = 12
-_ENDINGS = (RemovalDecided, FinalizerRemovalDecided, DeactivationDecided)
+_ENDINGS = (RemovalDecided, FinalizerRemovalDecided, FinalizerAdditionDecided, DeactivationDecided)
 _replace = msgspec.structs.replace
 
 

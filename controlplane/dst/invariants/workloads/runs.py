@@ -51,8 +51,10 @@ class RunningCopy:
 
 def runs(kind: Kind, job: Json) -> bool:
     """Whether a job is unsuspended and has active pods. The pods of a set lose their gates one by one, and its template
-    does not.
+    does not. A pod that nothing but its finalizers keeps does not run.
     """
+    if kind == PODS and meta(job).get("deletionGracePeriodSeconds") == 0:
+        return False
     adapter = ADAPTERS[kind]
     status = job.get("status") or {}
     waits = adapter.suspended(job) and (adapter.delegates or kind == PODS)

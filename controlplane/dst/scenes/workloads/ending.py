@@ -14,8 +14,9 @@ from controlplane.dst.engine.steps import UNFIT
 from controlplane.dst.scenes.workloads.environment import WorkloadEnvironment, place_of
 from controlplane.dst.scenes.workloads.kinds import ADAPTERS, served_in
 from controlplane.dst.scenes.workloads.oddities import odd, planted
+from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.conditions import is_true
-from controlplane.kube.kinds import WORKLOADS, Kind
+from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.apiserver.store import Store
@@ -60,7 +61,18 @@ def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
     if name.startswith(UNFIT):
         return ""
     outcome = ADAPTERS[kind].outcome(job.get("status") or {})
-    return "" if outcome is not None and outcome.success else f"{name} has not finished"
+    succeeded = outcome is not None and outcome.success
+    return "" if succeeded or _came_too_late(store, job) else f"{name} has not finished"
+
+
+def _came_too_late(store: Store, job: Json) -> bool:
+    """Whether a pod that never ran took the place of another one of a group that has finished without it: it stays
+    gated, as with Kueue."""
+    group = str((job["metadata"].get("labels") or {}).get(GROUP) or "")
+    waits = (job.get("status") or {}).get("phase", "Pending") == "Pending"
+    gated = waits and bool((job.get("spec") or {}).get("schedulingGates")) and "-try-" in job["metadata"]["name"]
+    found = [one for one in store.records(WORKLOADS) if one.name == group]
+    return gated and bool(found) and is_true(found[0].obj, "Finished")
 
 
 def _unfit(record: Record) -> bool:

@@ -251,18 +251,23 @@ def _webhook_away(scene: ActorContext, step: Step) -> None:
 
 def webhook_back(scene: ActorContext) -> None:
     """Let the webhook answer again, and users delete and make again what was made without it, a group of pods as a
-    whole: Kueue has deactivated it, and queues what was deactivated for a check no more (`WorkloadReconciler.Reconcile`
-    in kubernetes-sigs/kueue pkg/controller/core/workload_controller.go, ff69552e).
+    whole and with its Workload, which keeps its pods otherwise: Kueue has deactivated it, and queues what was
+    deactivated for a check no more (`WorkloadReconciler.Reconcile` in kubernetes-sigs/kueue
+    pkg/controller/core/workload_controller.go, ff69552e).
     """
     scene.webhook.away = False
     groups = {name.rpartition("-pod-")[0] for name in scene.webhook.unheard} - {""}
     mates = {name for name in scene.pods if name.rpartition("-pod-")[0] in groups}
+    store = scene.environment.management.store
+    for record in (one for group in sorted(groups) for one in workloads_of(scene, group)):
+        with suppress(ApiError):
+            store.delete(record.kind, record.namespace, record.name)
     for name in sorted(scene.webhook.unheard | mates):
         kind = scene.submitted.get(name)
         if kind is None or name in scene.deleted:
             continue
         with suppress(ApiError):
-            scene.environment.management.store.delete(kind, "default", name)
+            store.delete(kind, "default", name)
         if kind != PODS:  # which are made again as any that was taken away
             scene.after(_AGAIN, _make_again, scene, kind, name)
     scene.webhook.unheard.clear()
