@@ -82,10 +82,12 @@ class BatchJob(SimulatedKind):
         return bool(status.get("active"))
 
     def clone_spec(self, template: Json) -> Json:
-        """Return the spec without selector, and without generated labels in its template."""
+        """Return the spec without selector, and without generated labels in its template; as it is where the user chose
+        them (`manualSelector`): the worker's API server makes none then, and refuses a Job without."""
         spec = super().clone_spec(template)
-        spec.pop("selector", None)
-        _take_labels(spec.get("template", {}))
+        if spec.get("manualSelector") is not True:
+            spec.pop("selector", None)
+            _take_labels(spec.get("template", {}))
         return spec
 
     def resized(self, part: Json, job: Mapping[str, Any]) -> Json:

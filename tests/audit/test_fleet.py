@@ -33,8 +33,14 @@ def replayed() -> WorkloadIndex:
 def timeless(state: WorkloadState) -> WorkloadState:
     """A script and a database have clocks of their own."""
     effects = {key: msgspec.structs.replace(effect, decided_at=None) for key, effect in state.effects.items()}
+    told = msgspec.structs.replace(state.told, at=None) if state.told is not None else None
+    cloned, repeats = (
+        {name: msgspec.structs.replace(one, at=None) for name, one in found.items()}
+        for found in (state.cloned, state.repeats)
+    )
+    state = msgspec.structs.replace(state, cloned=cloned, repeats=repeats)
     return msgspec.structs.replace(
-        state, effects=effects, relayed_at=None, returned=dict.fromkeys(state.returned), orphan_since=None
+        state, effects=effects, relayed_at=None, told=told, returned=dict.fromkeys(state.returned), orphan_since=None
     )
 
 

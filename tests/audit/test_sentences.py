@@ -112,6 +112,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
         "a check of b put the copy off: no nodes",
     ),
     (
+        sample(events.ClusterRefused, reason=R.ALTERED_BY_WORKER, cluster="b", message="it has another spec"),
+        "the copy on b is another one: it has another spec",
+    ),
+    (
         sample(events.ClusterRefused, reason=R.REJECTED_BY_WORKER, cluster="b", message=""),
         "the Kueue of b deactivated the copy",
     ),

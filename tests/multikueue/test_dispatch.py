@@ -249,7 +249,7 @@ def test_a_job_that_was_not_seen_yet_is_waited_for() -> None:
 
 
 def test_a_clone_of_another_spec_is_replaced() -> None:
-    scene = Scene("a").cloned("a").workload(spec_key="spec-2")
+    scene = Scene("a").cloned("a").workload(spec_key="spec-2", template="cc" * 32)
     assert scene.names() == ["Removal Workload a"]
     scene.clone_gone("a")
     assert scene.names() == ["Clone a"]

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.events import FinishDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.observations import JobEnd
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from tests.multikueue.dispatched import ONE, TWO, settled
+from tests.multikueue.dispatched import ONE, TWO, only, settled
 from tests.multikueue.scene import Scene
 
 ENDED = {"status": TWO, "finished": True, "inactive": True}
@@ -199,3 +200,48 @@ def test_a_copy_whose_last_status_does_not_fit_goes() -> None:
     assert scene.names() == ["Finish"]
     scene.workload({"Finished": "Succeeded"})
     assert scene.names() == ["Removal Job a"]
+
+
+@pytest.mark.parametrize("policy", ["at-least-once", "never-twice"])
+@pytest.mark.parametrize(("code", "error"), [(403, "Forbidden"), (422, "Invalid"), (404, "NotFound")])
+@pytest.mark.parametrize("success", [True, False])
+def test_a_job_whose_last_status_is_refused_is_not_run_again_where_its_copy_is_gone(
+    policy: str, code: int, error: str, success: bool
+) -> None:
+    """It had `ttlSecondsAfterFinished: 0`: nobody but the log knows how it ended."""
+    scene = settled().job(execution_policy=policy)
+    scene.remote_job("a", **ENDED, end=JobEnd(success=success, message="as its last condition says"))
+    scene.remote_job_gone("a")
+    for failures in (1, 2, 3):
+        scene.refuses(final(scene), code, error, timedelta(seconds=1), failures)
+        scene.tick(seconds=1)
+    finish = only(scene.decide(), FinishDecided)
+    reason = "Succeeded" if success else "Failed"
+    assert (finish.source, finish.finish_reason, finish.message) == ("a", reason, "as its last condition says")
+    scene.workload({"Finished": reason})
+    assert scene.names() == ["Removal Workload a"]
+    scene.clone_gone("a").tick(hours=1)
+    assert scene.names() == (["StatusRelay"] if code == 403 else [])
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_one_whose_last_status_is_nowhere_any_more_is_finished_without_it(told: bool) -> None:
+    """The log keeps no status of more than 64 KiB: after a restart nobody has that of a copy that is gone. A write
+    whose content is nowhere meets a conflict, and so does one to a job that changes all the time."""
+    scene = settled().remote_job("a", **ENDED, end=JobEnd(success=True, message="done")).remote_job_gone("a")
+    if told:
+        scene.clone("a", {"Finished": ("Succeeded", "done")})
+    begun = scene.now
+    for failures in range(1, 100):
+        if "Finish" in (names := scene.names()):
+            break
+        if names == ["StatusRelay"]:
+            relay = scene.decided[-1]
+            assert isinstance(relay, StatusRelayDecided)
+            scene.refuses(relay, 409, "Conflict", timedelta(seconds=8), failures)
+        assert scene.wake is not None or names
+        scene.tick(seconds=8)
+    assert scene.now - begun >= timedelta(minutes=10)
+    finish = scene.decided[-1]
+    assert isinstance(finish, FinishDecided)
+    assert (finish.finish_reason, finish.message) == ("Succeeded", "done")

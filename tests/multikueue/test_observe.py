@@ -11,6 +11,9 @@ import msgspec
 import pytest
 
 from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.job_kinds.custom import CustomJob
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
 from controlplane.runtime.controller import ObjectChange
@@ -353,3 +356,26 @@ def test_of_workloads_and_jobs_no_manager_is_recorded() -> None:
     found = Scene("a").fleet.observe(seen, START)
     assert found is not None
     assert not hasattr(found.event, "manager")
+
+
+def test_a_job_that_is_not_ours_any_more_is_recorded_as_that() -> None:
+    """Of a custom kind, whose API server lets `managedBy` be changed: its Workload is to be rejected."""
+    render = CustomJob("Render.v1.example.com")
+    scene = Scene("a")
+    scene.fleet = MultiKueueController(MultiKueuePolicy(adapters={render.kind.gvk: render}), "test")
+    ours = {"metadata": metadata("film"), "spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    theirs = {"metadata": metadata("film"), "spec": {"managedBy": "example.com/farm"}}
+    assert scene.fleet.observe(sighting(HOME, render.kind, theirs), START) is None
+    first = scene.fleet.observe(sighting(HOME, render.kind, ours), START)
+    assert first is not None
+    scene.fold(first.stream, first.event)
+    after = scene.fleet.observe(sighting(HOME, render.kind, theirs, rv="43"), START)
+    assert after is not None
+    assert after.event.managed_by == "example.com/farm"
+
+
+def test_a_copy_says_how_it_ended() -> None:
+    copy = remote_job(status={"conditions": [{"type": "Failed", "status": "True", "message": "no more tries"}]})
+    event = observe("a", kinds.JOBS, copy).event
+    assert event.end == observations.JobEnd(success=False, message="no more tries")
+    assert observe("a", kinds.JOBS, remote_job()).event.end is None

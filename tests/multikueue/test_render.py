@@ -117,6 +117,12 @@ def test_the_clone_of_a_job() -> None:
     )
 
 
+def test_the_selector_that_a_user_chose_goes_along() -> None:
+    chosen = {**JOB_SPEC, "manualSelector": True}
+    made = JOB_KINDS["batch/job"].clone({"spec": chosen}, NS, "train", WL, "o")["spec"]
+    assert made == {name: value for name, value in chosen.items() if name != "managedBy"}
+
+
 @each("adapter", JOB_KINDS.values(), ids=JOB_KINDS)
 def test_a_jobs_clone_is_suspended_unmanaged_and_leaves_the_template_as_it_is(adapter: JobKind) -> None:
     spec = merged({"selector": {}, "template": {}}, adapter.delegated("kueue.x-k8s.io/multikueue"))

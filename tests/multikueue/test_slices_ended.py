@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.controllers.multikueue.events import StatusRelayDecided
+from controlplane.controllers.multikueue.events import FinishDecided, StatusRelayDecided
+from controlplane.controllers.multikueue.observations import JobEnd
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from tests.multikueue.scene import WL, Scene
 from tests.multikueue.sliced import NEXT, RUNS, SMALL, cloned, small
@@ -61,11 +62,18 @@ def test_such_an_end_counts_no_more_once_another_slice_has_the_job() -> None:
     assert "StatusRelay" not in scene.names()
 
 
-def test_a_status_that_does_not_fit_holds_no_slice_up_for_ever() -> None:
-    scene = ends(cloned().clone("a", RUNS))
+@pytest.mark.parametrize(("code", "error"), [(403, "Forbidden"), (422, "Invalid")])
+def test_a_status_that_is_refused_neither_holds_a_slice_up_nor_has_the_job_run_again(code: int, error: str) -> None:
+    scene = cloned().clone("a", RUNS).on(WL)
+    scene.remote_job("a", status=TWO, finished=True, inactive=True, end=JobEnd(success=False, message="it failed"))
+    scene.remote_job_gone("a")
     for failures in (1, 2, 3):
         (relay,) = scene.decide()
         assert isinstance(relay, StatusRelayDecided)
-        scene.refuses(relay, 422, "Invalid", timedelta(), failures)
+        scene.refuses(relay, code, error, timedelta(), failures)
     assert scene.names() == []
-    assert scene.on(NEXT).names() == ["JobCreation a"]
+    (finish,) = scene.on(NEXT).decide()
+    assert isinstance(finish, FinishDecided)
+    assert (finish.source, finish.finish_reason, finish.message) == ("a", "Failed", "it failed")
+    scene.workload({"Finished": "Failed"})
+    assert scene.names() == ["Removal Workload a"]

@@ -4,9 +4,17 @@ the owner of a group of pods makes them again, and would meet the same name ther
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from controlplane.controllers.multikueue.events import NominationDecided
-from tests.multikueue.scene import STREAM, Scene
+import msgspec
+
+from controlplane.controllers.multikueue.events import ClusterRefused, NominationDecided
+from controlplane.controllers.multikueue.observations import WorkloadGone
+from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.taken_names import TakenNames
+from controlplane.log.event import Recorded
+from tests.multikueue.scene import START, STREAM, Scene
 
 PAUSE = timedelta(minutes=5)
 
@@ -47,3 +55,31 @@ def test_what_does_not_count_any_more_is_forgotten() -> None:
     scene.now += PAUSE
     nominated_anew(scene)
     assert not scene.fleet.index.names.streams
+
+
+def looks(count: int) -> int:
+    """How many refusals are looked at while so many Workloads go whose names are taken."""
+    names, looked = TakenNames(), 0
+
+    class Refusals(dict[str, ClusterRefused]):
+        def values(self) -> Any:
+            nonlocal looked
+            looked += 1
+            return super().values()
+
+    for number in range(count):
+        at = START + timedelta(seconds=number)
+        said = ClusterRefused(
+            cluster="b", attempt=1, message="", until=at + PAUSE, reason=WorkloadReason.JOB_NAME_TAKEN
+        )
+        stream = f"workload/default/{number}"
+        gone = WorkloadGone(namespace="default", name=str(number), uid="uid")
+        recorded = Recorded(position=number + 1, stream=stream, version=1, event=gone, recorded_at=at)
+        state = msgspec.structs.replace(WorkloadState.initial(stream), refused=Refusals(b=said))
+        names.gone(recorded, state)
+    assert len(names.streams) == min(count, PAUSE.total_seconds())
+    return looked
+
+
+def test_thousands_that_go_are_not_looked_at_again_for_each_other() -> None:
+    assert looks(3000) <= 3 * 3000

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from controlplane.job_kinds import INTEGRATIONS
 from controlplane.job_kinds.base import SimulatedKind, merged
-from controlplane.job_kinds.ray import RayService
+from controlplane.job_kinds.ray import RayCluster, RayJob, RayService
 from controlplane.kube.kinds import JOBS, WORKLOADS, Json, meta
 from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
 from tests.job_kinds.rows import ROWS
@@ -117,3 +117,33 @@ async def test_a_worker_without_a_kind_is_offered_none_of_it_and_says_so(
 
 def about_jobs(on: Stage, said: str) -> list[Json]:
     return [one for one in on.said(said, "b") if one["kind"] == JOBS.name]
+
+
+async def test_the_ray_cluster_that_is_made_of_a_ray_job_is_left_to_its_maker(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    """KubeRay gives it the labels and annotations of the copy, and it is seen last."""
+    ray_job, cluster = INTEGRATIONS[RayJob.kind], INTEGRATIONS[RayCluster.kind]
+    kinds = tuple(one.integration for one in (ray_job, cluster))
+    on = await stage("a", settings=settings(kinds=kinds))
+    there, submitted = Kinds(on), job(ray_job)
+    submitted["metadata"]["annotations"] = {"simulation.controlplane/duration": "1h"}
+    on.manager.store.create(ray_job.kind, submitted)
+    await on.until(lambda: there.runs(ray_job), "it runs")
+    (copy,) = there.copies(ray_job)
+    marks = {name: meta(copy)[name] for name in ("labels", "annotations")}
+    marks["labels"] = {name: value for name, value in marks["labels"].items() if name != QUEUE_LABEL}
+    maker = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": meta(copy)["name"], "uid": meta(copy)["uid"]}
+    made = {
+        "apiVersion": cluster.kind.api_version,
+        "kind": cluster.kind.kind,
+        "metadata": {**marks, "namespace": NS, "name": "made", "ownerReferences": [{**maker, "controller": True}]},
+        "spec": copy["spec"]["rayClusterSpec"],
+        "status": {"state": "ready"},
+    }
+    on.worker("a").store.create(cluster.kind, made)
+    await on.quiet(1.5)
+    assert "state" not in there.local(ray_job)["status"]
+    on.manager.store.delete(ray_job.kind, NS, name_of(ray_job))
+    await on.until(lambda: there.copies(ray_job) == [], "the copy is gone")
+    assert [one for one in on.said("RemovalDecided") if one.get("kind") == cluster.kind.name] == []

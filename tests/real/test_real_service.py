@@ -13,6 +13,7 @@ import pytest
 
 from controlplane.clusters.streams import ListQuery
 from controlplane.clusters.transport import Transport
+from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind, ObjectRef, Request
 from controlplane.web.health import Health
@@ -186,3 +187,15 @@ async def test_a_job_from_submission_to_clean_up(service: Health, clusters: dict
     notes = [event.get("note") for event in (await home.list(ListQuery(kinds.EVENTS))).items]
     assert 'The workload was admitted on "worker"' in notes
     assert service.ready
+
+
+async def test_a_copy_of_a_job_that_chose_its_selector_is_taken(clusters: dict[str, Cluster]) -> None:
+    home, worker, kind = clusters["management"].api, clusters["worker"].api, JOB_KINDS["batch/job"]
+    chosen = {**job(), "metadata": {"name": "chosen", "namespace": "default"}}
+    template = {**TEMPLATE, "metadata": {"labels": {"run": "mine", "controller-uid": "mine"}}}
+    chosen["spec"] |= {"manualSelector": True, "selector": {"matchLabels": {"run": "mine"}}, "template": template}
+    mine = await home.create(kinds.JOBS, "default", {"apiVersion": "batch/v1", "kind": "Job", **chosen})
+    copy = kind.clone({"spec": mine["spec"]}, "default", "chosen", WL, "multikueue")
+    taken = await worker.create(kinds.JOBS, "default", copy)
+    assert taken["spec"]["selector"] == {"matchLabels": {"run": "mine"}}
+    assert taken["spec"]["template"]["metadata"]["labels"]["run"] == "mine"

@@ -73,6 +73,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
     events.ClusterRefused: {
         R.REJECTED_BY_WORKER: ("{c}/w.active", "{c}/w.evicted"),
         R.PUT_OFF_BY_WORKER: ("{c}/w.evicted",),
+        R.ALTERED_BY_WORKER: ("{c}/w.spec", "w.spec"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         ANY: ("failed/{c}/Job",),
     },
@@ -110,7 +111,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
         R.FINAL_STATUS: ("{c}/j.status", "{c}/j.finished", "{c}/w.finished"),
         R.NOTHING_RUNS: ("w.evicted", "w.present", "w.deleting", *_GONE, "job.suspended"),
     },
-    events.FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}", "job.ended", "job.size")},
+    events.FinishDecided: {ANY: ("{c}/w.finished", "judged/{c}", "job.ended", "job.size", "failed/@management/Job")},
     events.NamesClearDecided: {ANY: ("w.quota", "w.evicted", "w.cluster", "w.nominated")},
     events.RemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},
     events.FinalizerRemovalDecided: {reason: (*keys, *_THERE) for reason, keys in _REMOVALS.items()},

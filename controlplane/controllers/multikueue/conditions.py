@@ -21,9 +21,9 @@ from controlplane.controllers.multikueue.observations import (
     MultiKueueConfigObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import MESSAGE_LIMIT, Condition
 from controlplane.kube.kinds import MULTIKUEUE_CONFIGS
-from controlplane.kube.requests import timestamp
+from controlplane.kube.requests import timestamp, truncated
 
 # What is wrong with the configuration, and not with the connection.
 CONFIG_REASONS = frozenset(
@@ -60,7 +60,7 @@ def cluster_active(connection: Connection | None) -> Active | None:
         at = timestamp(connection.next_attempt_at)
         message += f"; connection attempts: {connection.attempt}, next connection attempt: {at}"
     reason = connection.reason if connection.reason in CONFIG_REASONS else "ClientConnectionFailed"
-    return Active("False", reason, message)
+    return Active("False", reason, truncated(message, MESSAGE_LIMIT))
 
 
 def route_of(

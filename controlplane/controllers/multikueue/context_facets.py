@@ -14,7 +14,6 @@ from controlplane.controllers.connectivity.facets import ConnectionFacets
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.facets import CONNECTION, JOB
 from controlplane.controllers.multikueue.observations import JobObserved
-from controlplane.controllers.multikueue.observe import job_stream
 from controlplane.log.event import Recorded
 from controlplane.runtime.facets import FacetPositions, moved
 
@@ -58,13 +57,12 @@ class ContextFacets:
         before, positions = self._jobs.get(stream, (None, {}))
         if after is None:
             self._jobs.pop(stream, None)
+            self._streams.pop(_fit_of(stream), None)
         else:
             self._jobs[stream] = (after, moved(positions, "job", JOB, before, after, at))
 
     def of(self, job: str, queue: str, check: str, config: str, clusters: tuple[str, ...]) -> Around:
         """Return the positions around a Workload: `job` is the stream of its job, the others are names, "" for none."""
-        kind, _, rest = job.removeprefix("job/").partition("/")
-        namespace, _, name = rest.partition("/")
         views = (self._connections.positions.get(f"{cluster_stream(cluster)}.kinds", 0) for cluster in clusters)
         own = {
             "queue": self._streams.get(f"clusterqueue/{queue}", 0),
@@ -72,7 +70,7 @@ class ContextFacets:
                 self._streams.get(f"admissioncheck/{check}", 0), self._streams.get(f"multikueueconfig/{config}", 0)
             ),
             "views": max(views, default=0),
-            "fit": self._streams.get(f"{FIT}/{job_stream(kind, namespace, name).partition('/')[2]}", 0) if job else 0,
+            "fit": self._streams.get(_fit_of(job), 0) if job else 0,
             "outage": self._streams.get(FLEET_STREAM, 0),
         }
         positions = self._jobs[job][1] if job in self._jobs else {}
@@ -92,3 +90,8 @@ class ContextFacets:
     def outage(self, of: Iterable[str]) -> int:
         """Return the newest event with which one of some clusters was lost, or was connected again."""
         return max((self._connections.positions.get(f"{cluster_stream(one)}.lost", 0) for one in of), default=0)
+
+
+def _fit_of(job: str) -> str:
+    """Return the stream of the judgements on a job, given by its stream."""
+    return f"{FIT}/{job.partition('/')[2]}"

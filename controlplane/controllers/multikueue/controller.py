@@ -86,6 +86,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             policy.controller_name,
             self.index.stream_of_remote_job,
             self.index.queue,
+            is_known=self.index.has_job,
             labelled=policy.scoring is not None,
             queued=policy.knows_queues,
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,

@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.dispatch import dispatch
 from controlplane.controllers.multikueue.draining import drain, rest_of_deleted
 from controlplane.controllers.multikueue.elastic import NOT_RESIZED, follow, handed_over, outlast, refuses, seat
-from controlplane.controllers.multikueue.ended import end_is_told, finish_outgrown, report_end
+from controlplane.controllers.multikueue.ended import end_is_told, finish_as_another, finish_outgrown, report_end
 from controlplane.controllers.multikueue.events import GroupPodChosen, WorkloadDecision
 from controlplane.controllers.multikueue.final_status import late_status
 from controlplane.controllers.multikueue.members import next_of_group
@@ -213,7 +213,7 @@ def _advance(
     """Dispatch a Workload that holds quota, or keep it where it is."""
     if check.state == "Ready":
         steady(pass_, local, check, route, adapter, job)
-    elif local.sliced and (job.finished or end_is_told(pass_, job)):
+    elif local.sliced and (job.finished or end_is_told(pass_, job) or finish_as_another(pass_, local, job)):
         return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one
     elif check.state == "Pending" and (cluster := seat(pass_, local)):
         follow(pass_, local, check, route, job, cluster)

@@ -23,14 +23,17 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.restrained_pass import RestrainedPass
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen, unshown
 from controlplane.job_kinds.pod import MANAGED
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
-from controlplane.runtime import decision_pass
 from controlplane.runtime.writes import says_no
 
 _LONGEST_REQUEUE = 300  # seconds
+_DOUBLINGS = (
+    10  # more make no longer pause, and a number that anybody may write makes one that takes minutes to compute
+)
 _TRIES = 3
 _REMOVALS = (events.RemovalDecided.__name__, events.FinalizerRemovalDecided.__name__)
 _FINALIZED_WITHIN = timedelta(minutes=1)
@@ -43,7 +46,7 @@ _ENDINGS = (
 )
 
 
-class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDecision, events.WorkloadWrite]):
+class WorkloadPass(RestrainedPass):
     """The decisions of one pass, under construction."""
 
     def __init__(self, state: WorkloadState, context: WorkloadContext, now: datetime) -> None:
@@ -68,7 +71,7 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 check=check.name,
                 state=state,
                 message=message,
-                requeue_after_seconds=min(2**again, _LONGEST_REQUEUE) if again else 0,
+                requeue_after_seconds=min(2 ** min(again, _DOUBLINGS), _LONGEST_REQUEUE) if again else 0,
                 reason=reason,
             )
         )
@@ -139,6 +142,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
 
     def rest(self, job: JobObserved, member: str = "") -> None:
         """Write a status in which nothing runs to the user's job, or to a pod of its group."""
+        if not member and not self.may_tell(""):
+            return
         self.write(
             events.StatusRelayDecided(
                 kind=job.kind,
@@ -151,7 +156,9 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         )
 
     def relay(self, job: JobObserved, cluster: str, status: str, reason: WorkloadReason) -> None:
-        """Write the status of the job's copy on a cluster to the user's job."""
+        """Write the status of the job's copy on a cluster to the user's job, after a pause where it did not keep it."""
+        if not self.may_tell(status):
+            return
         self.write(
             events.StatusRelayDecided(
                 kind=job.kind,
@@ -182,11 +189,8 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         own = remote if job is remote.job else structs.replace(remote, job=None)
         if job is not None and not job.deleting and not written_by_another(self.context, cluster):
             self._remove_job(cluster, job, _version(remote.job_version, job.resource_version, reason), reason)
-        elif own.clone is not None and not own.may_run:
-            removal = self._remove_with_pods if own.jobs else self._remove_clone
-            removal(cluster, own, own.clone, reason)
         elif not own.may_run:
-            self._free_pods(cluster, own, reason)
+            self._remove_rest(cluster, own, reason)
         return (own.clone is not None or own.may_run) and not self.removal_failed(cluster)
 
     def remove_member(self, cluster: str, name: str, member: RemoteJobObserved, reason: WorkloadReason) -> None:
@@ -298,6 +302,15 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
                 return True
         return False
 
+    def _remove_rest(self, cluster: str, remote: Remote, reason: WorkloadReason) -> None:
+        """Remove what is left where nothing of the job may run any more."""
+        if remote.clone is None:
+            self._free_pods(cluster, remote, reason)
+        elif remote.jobs:
+            self._remove_with_pods(cluster, remote, remote.clone, reason)
+        else:
+            self._remove_clone(cluster, remote, remote.clone, reason)
+
     def _remove_clone(self, cluster: str, remote: Remote, clone: CloneObserved, reason: WorkloadReason) -> None:
         if RESOURCE_IN_USE in clone.finalizers:
             self._set_finalizers(events.FinalizerRemovalDecided, cluster, clone, [], reason)
@@ -345,17 +358,9 @@ class WorkloadPass(decision_pass.DecisionPass[WorkloadState, events.WorkloadDeci
         reason: WorkloadReason,
     ) -> None:
         """Write the finalizers of a clone: what others put there, and these of Kueue's."""
-        others = [name for name in clone.finalizers if name != RESOURCE_IN_USE]
+        names = [*(name for name in clone.finalizers if name != RESOURCE_IN_USE), *kueues]
         version = clone.resource_version
-        self.write(
-            decision(
-                cluster=cluster,
-                uid=clone.uid,
-                finalizers=[*others, *kueues],
-                resource_version=version,
-                reason=reason,
-            )
-        )
+        self.write(decision(cluster=cluster, uid=clone.uid, finalizers=names, resource_version=version, reason=reason))
 
     def _delete_clone(self, cluster: str, clone: CloneObserved, unread: str, reason: WorkloadReason) -> None:
         self.write(
@@ -376,27 +381,6 @@ def _version(unread: str, read: str, reason: WorkloadReason) -> str:
     status was read.
     """
     return read if not unread or reason is WorkloadReason.FINISHED else unread
-
-
-def usable(remote: Remote, local: WorkloadObserved) -> bool:
-    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished.
-
-    A slice of an elastic job is made smaller in place, and its copy then waits for somebody who does the same there.
-    """
-    clone = remote.clone
-    return (
-        clone is not None
-        and not clone.deleting
-        and clone.active
-        and (clone.spec_key == local.spec_key or local.sliced)
-        and not clone.is_true("Finished")
-    )
-
-
-def admitted(remote: Remote, local: WorkloadObserved) -> bool:
-    """Whether a clone is admitted by its worker, quota and checks, and not on its way out."""
-    clone = remote.clone
-    return usable(remote, local) and clone is not None and clone.is_true("Admitted") and not clone.is_true("Evicted")
 
 
 def stamp(text: str, otherwise: datetime) -> datetime:

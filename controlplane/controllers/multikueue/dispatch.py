@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from controlplane.controllers.multikueue.components import awaits, kept_by_another, seat, written_by_another
 from controlplane.controllers.multikueue.context import Route
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
@@ -32,8 +32,10 @@ from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.preemption import open_gate
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.remotes import Remote, admitted, usable
 from controlplane.controllers.multikueue.slices import keep_size
+
+_ALTERED = "it has another spec than was sent: a webhook changes it, or its Kueue is of another version"
 
 
 def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, job: JobObserved) -> None:
@@ -107,18 +109,21 @@ def _refuse(pass_: WorkloadPass, local: WorkloadObserved) -> None:
     """
     for cluster, remote in pass_.state.remotes.items():
         clone = remote.clone
-        reason = _refusal(remote) if local.active and not pass_.refused(cluster) else None
+        reason = _refusal(remote, local) if local.active and not pass_.refused(cluster) else None
         if clone is None or reason is None:
             continue
         evicted = clone.condition("Evicted")
-        pass_.leave_out(cluster, evicted.message if evicted else "the worker deactivated its copy", reason)
+        said = evicted.message if evicted is not None else "the worker deactivated its copy"
+        pass_.leave_out(cluster, _ALTERED if reason is WorkloadReason.ALTERED_BY_WORKER else said, reason)
 
 
-def _refusal(remote: Remote) -> WorkloadReason | None:
-    """Return why a copy cannot become the one that has the job, if its worker's Kueue said so."""
+def _refusal(remote: Remote, local: WorkloadObserved) -> WorkloadReason | None:
+    """Return why a copy cannot become the one that has the job, if its worker's Kueue said so, or its API server."""
     clone = remote.clone
     if clone is None or clone.deleting:
         return None
+    if _is_altered(remote, local):
+        return WorkloadReason.ALTERED_BY_WORKER
     evicted, target = clone.condition("Evicted"), clone.condition("DeactivationTarget")
     # Where the worker's Kueue writes by merge patch, the target is gone with the eviction.
     reasons = [one.reason for one in (evicted, target) if one is not None]
@@ -129,6 +134,13 @@ def _refusal(remote: Remote) -> WorkloadReason | None:
     if evicted is not None and evicted.reason == "AdmissionCheck" and _evicted_without_job(remote):
         return WorkloadReason.PUT_OFF_BY_WORKER
     return None
+
+
+def _is_altered(remote: Remote, local: WorkloadObserved) -> bool:
+    """Whether an API server stored another copy than was sent: made again at once it would be that again."""
+    clone = remote.clone
+    differs = clone is not None and clone.spec_key != local.spec_key
+    return differs and not local.sliced and remote.made_of == local.template
 
 
 def _evicted_without_job(remote: Remote) -> bool:
@@ -356,7 +368,7 @@ def _clone(pass_: WorkloadPass, local: WorkloadObserved, cluster: str, attempt: 
     """Create the clone on a cluster that is asked, keep the one that is there in step, or remove it if it cannot be
     used."""
     remote = pass_.state.remote(cluster)
-    anew = _evicted_without_job(remote) and _refusal(remote) is None
+    anew = _evicted_without_job(remote) and _refusal(remote, local) is None
     if remote.empty or (remote.clone is None and kept_by_another(pass_.context, cluster)):
         pass_.write(
             CloneDecided(

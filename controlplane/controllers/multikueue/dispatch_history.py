@@ -110,23 +110,29 @@ class DispatchHistory:
         self._answers = RecentAnswers(policy.scoring_window)
         self.placements = Placements()
         self.queues = WorkerQueues()
+        self._waiting: dict[str, dict[str, None]] = {}  # the streams of Workloads without a cluster, by queue
 
-    def fold(
-        self,
-        recorded: Recorded,
-        before: WorkloadState | None,
-        after: WorkloadState,
-        workloads: Mapping[str, WorkloadState],
-    ) -> list[str]:
+    def fold(self, recorded: Recorded, before: WorkloadState | None, after: WorkloadState) -> list[str]:
         """Take one more event of a Workload; return the streams of those that may go now where they might not, or no
         more."""
         if self._rules is None:
             return []
         self._answers.fold(recorded)
+        self._wait(recorded.stream, _waits_in(before), _waits_in(after))
         queue = self.placements.moved(before, after)
         if not queue or not self._rules.spread_required:
             return []
-        return [stream for stream, state in workloads.items() if _waits_in(state, queue)]
+        return list(self._waiting.get(queue, ()))
+
+    def _wait(self, stream: str, before: str, after: str) -> None:
+        if before == after:
+            return
+        if (waiting := self._waiting.get(before)) is not None:
+            waiting.pop(stream, None)
+            if not waiting:
+                del self._waiting[before]
+        if after:
+            self._waiting.setdefault(after, {})[stream] = None
 
     def scoring(
         self,
@@ -158,9 +164,10 @@ class DispatchHistory:
         )
 
 
-def _waits_in(state: WorkloadState, queue: str) -> bool:
-    local = state.local
-    return local is not None and local.cluster_queue == queue and not local.cluster_name
+def _waits_in(state: WorkloadState | None) -> str:
+    """Return the queue in which a Workload waits for a cluster, "" if it does not."""
+    local = state.local if state is not None else None
+    return local.cluster_queue if local is not None and not local.cluster_name else ""
 
 
 _NONE: Counter[str] = Counter()

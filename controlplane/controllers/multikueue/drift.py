@@ -8,6 +8,7 @@ from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.events import CloneUpdateDecided
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.told import next_try, spelled
 
 
 def mend(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
@@ -18,6 +19,10 @@ def mend(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> None:
     sort = (local.priority.class_group, local.priority.class_kind, bool(local.priority.class_name))
     if sort != (clone.priority.class_group, clone.priority.class_kind, bool(clone.priority.class_name)):
         pass_.remove(cluster, WorkloadReason.SPEC_DIFFERS)
+        return
+    until = next_try(pass_.state.remote(cluster).mended, spelled(local.priority))
+    if until is not None and pass_.now < until:
+        pass_.wake_at(until)
         return
     pass_.write(
         CloneUpdateDecided(

@@ -10,7 +10,7 @@ pkg/workloadslicing/workloadslicing.go, pkg/controller/jobs/job/job_multikueue_a
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import Route
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, usable
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.dispatch import ready_topology
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.ended import relay_end
@@ -27,7 +27,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.preemption import open_gate
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.remotes import Remote, admitted, usable
 from controlplane.controllers.multikueue.running import GONE, away
 from controlplane.controllers.multikueue.slices import held_elsewhere, keep_size, take_over
 from controlplane.kube.slices import ELASTIC_JOB, SLICE_REPLACED

@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.ended import forbidden, refused, relay_end
+from controlplane.controllers.multikueue.ended import forbidden, met_conflicts, refused, relay_end
 from controlplane.controllers.multikueue.members import final_statuses, tell
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.kube.kinds import PODS
 
 _PATIENCE = timedelta(seconds=30)
@@ -46,7 +47,7 @@ def _end_not_seen(pass_: WorkloadPass, job: JobObserved, cluster: str) -> bool:
         pass_.wake_at(until)
         return True
     # Removed before its Workload was seen to have finished.
-    return remote is None and relay_end(pass_, job, cluster)
+    return remote is None and not met_conflicts(pass_) and relay_end(pass_, job, cluster)
 
 
 def _pods_wait(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: bool) -> bool:
@@ -142,5 +143,7 @@ def _relay_final(pass_: WorkloadPass, job: JobObserved, cluster: str, *, late: b
     # A conflict is no refusal, however often it comes: the next try is made of what is there then.
     if refused(pass_):
         return late and forbidden(pass_)
+    if is_not_kept(pass_.state.told, remote.status) and not job.finished:
+        return False
     pass_.relay(job, cluster, remote.status, WorkloadReason.FINAL_STATUS)
     return True

@@ -233,7 +233,7 @@ class WorkloadIndex(SharedJobs):
         self._fold_unread(recorded)
         self._share(recorded)
         self._wake_components(before, state)
-        for other in self.history.fold(recorded, before, state, self.workloads):
+        for other in self.history.fold(recorded, before, state):
             self._enqueue(other)
         self._wake_slices(state)
 
@@ -272,9 +272,10 @@ class WorkloadIndex(SharedJobs):
         after = self.jobs.get(stream)
         own = self._dependents.get(stream, set())
         for dependent in self._resting(own, stream):
-            shown = fold_job(self.workloads[dependent], before, after)
-            self._keep(dependent, shown)
-            self._enqueue(dependent)
+            state = self.workloads[dependent]
+            if (shown := fold_job(state, before, after)) is not state or state.left is not None:
+                self._keep(dependent, shown)
+            self._wake(dependent)
         self._fold_group(stream, before, after, own)
 
     def _fold_group(
@@ -389,10 +390,11 @@ class WorkloadIndex(SharedJobs):
             self._enqueue_workloads()
 
     def _fold_config(self, recorded: Recorded, name: str) -> None:
-        event = recorded.event
+        event, before = recorded.event, self.configs.get(name)
         if isinstance(event, observations.MultiKueueConfigObserved):
             self.configs[name] = event
         elif isinstance(event, observations.MultiKueueConfigGone):
             forget(self.configs, name, event)
         self._enqueue_checks()
-        self._enqueue_workloads()
+        if before is None or (after := self.configs.get(name)) is None or before.clusters != after.clusters:
+            self._enqueue_workloads()

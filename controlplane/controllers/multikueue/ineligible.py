@@ -11,6 +11,8 @@ from controlplane.controllers.multikueue.context import Route, WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.kube.conditions import MESSAGE_LIMIT
+from controlplane.kube.requests import truncated
 
 _NONE, _SOME, _SHORT = "No cluster can take it: ", "Not offered to ", "Asks for less quota than it needs: "
 _ALL = "Every cluster that is connected can take it"
@@ -36,7 +38,7 @@ def report_left_out(pass_: WorkloadPass, local: WorkloadObserved, check: CheckSt
     message = _message(context, route, found)
     if not message and not check.message.startswith((_NONE, _SOME, _SHORT)):
         return
-    message = message or _ALL
+    message = truncated(message, MESSAGE_LIMIT) or _ALL
     if message != check.message:
         pass_.set_check_message(local, check, check.state, message, WorkloadReason.CLUSTERS_JUDGED)
 

@@ -11,8 +11,9 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events, observations
+from controlplane.controllers.multikueue.attempts import closed
 from controlplane.controllers.multikueue.state import Relayed, WorkloadState, without_return
-from controlplane.runtime.writes import closed
+from controlplane.controllers.multikueue.told import told_after
 
 _OUR_JOB = f"{MANAGEMENT}/Job"
 _replace = msgspec.structs.replace
@@ -25,11 +26,15 @@ def fold_job(
 
     A relay was carried out if the status changed with it; if only something else did, our write met a conflict.
     """
+    if not (_OUR_JOB in state.effects or _OUR_JOB in state.trouble or _OUR_JOB in state.unneeded):
+        return state
     effect = state.effects.get(_OUR_JOB)
-    relayed = state.relayed
+    relayed, told = state.relayed, state.told
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         relayed = _shown_by(effect.decision, before, after)
-    return _replace(closed(state, _OUR_JOB), relayed=relayed)
+        if before is not None and after is not None and before.status != after.status:
+            told = told_after(told, effect.decision, effect.decided_at)
+    return _replace(closed(state, _OUR_JOB), relayed=relayed, told=told)
 
 
 def fold_member(

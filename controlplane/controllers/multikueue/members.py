@@ -51,16 +51,21 @@ def _is_to_run(pass_: WorkloadPass, local: JobObserved) -> bool:
 def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
     """Return the pod by which a group is to be known from now on, where the one by which it is has ended, or is going,
     and no copy of it is anywhere; None where it stays. Created as the group's job, it would run once more."""
-    job, state = pass_.context.job, pass_.state
-    if job is None or not job.group or not (job.finished or job.deleting) or state.unsure:
+    job = pass_.context.job
+    if job is None or not job.group or not (job.finished or job.deleting) or _may_have_copy(pass_, job):
         return None
-    there = any(copy.name == job.name for remote in state.remotes.values() for copy in remote.jobs)
-    if there or any(isinstance(effect.decision, JobCreationDecided) for effect in state.effects.values()):
-        return None
-    for one in pass_.context.members:
-        if _is_to_run(pass_, one) and one.uid in local.owners:
-            return Owner(api_version=PODS.api_version, kind=PODS.kind, name=one.name, uid=one.uid)
+    to_run = (one for one in pass_.context.members if _is_to_run(pass_, one) and one.uid in local.owners)
+    for one in to_run:
+        return Owner(api_version=PODS.api_version, kind=PODS.kind, name=one.name, uid=one.uid)
     return None
+
+
+def _may_have_copy(pass_: WorkloadPass, job: JobObserved) -> bool:
+    """Whether a copy of a pod is anywhere, or may be."""
+    state = pass_.state
+    there = {copy.name for remote in state.remotes.values() for copy in remote.jobs}
+    creations = (effect for effect in state.effects.values() if isinstance(effect.decision, JobCreationDecided))
+    return bool(state.unsure) or job.name in there or any(creations)
 
 
 def remove_members(pass_: WorkloadPass, cluster: str) -> None:

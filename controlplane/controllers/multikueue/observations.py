@@ -74,8 +74,7 @@ class Conditioned(Observation):
 
     def is_true(self, kind: str) -> bool:
         """Whether the condition of a type is there and True."""
-        # The first of the type counts, as in `condition`; this is a loop of its own since every event asks several
-        # times.
+        # As in `condition`, the first of the type counts; a loop of its own, since every event asks several times.
         for condition in self.conditions:
             if condition.type == kind:
                 return condition.status == "True"
@@ -338,8 +337,8 @@ class CloneGone(ObjectGone):
 class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
-    which this is the copy for all its Workloads; `prebuilt` is then the first of them. Of a pod alone: `succeeded`, and
-    `finalizers`, where nothing but these keeps it, and nothing of it runs; neither is in older records."""
+    which this is the copy for all its Workloads; `prebuilt` is then the first. Of a pod alone: `succeeded`, and
+    `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded."""
 
     kind: str
     prebuilt: str = ""
@@ -350,6 +349,7 @@ class RemoteJobObserved(Observation):
     size: dict[str, int] = {}
     sized: str = ""
     shared: str = ""
+    end: JobEnd | None = None
     succeeded: bool = False
     finalizers: list[str] = []
     status: str

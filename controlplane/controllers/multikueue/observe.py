@@ -49,8 +49,10 @@ class WorkloadObserver:
 
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
-    and little of it is decided on. `labelled`: jobs are recorded with their labels; `queued`: ClusterQueues with their
-    checks, and LocalQueues; `flavored`: what Workloads take, and the queues of workers."""
+    and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
+    becomes of it concerns us also when it names another controller. `labelled`: jobs are recorded with their labels;
+    `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
+    workers."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class WorkloadObserver:
         stream_of_job: Callable[[str, str], str],
         queue: Callable[[str], Queue | None] = lambda stream: None,
         *,
+        is_known: Callable[[str], bool] = lambda stream: False,
         labelled: bool = False,
         queued: bool = False,
         flavored: bool = False,
@@ -66,7 +69,7 @@ class WorkloadObserver:
         self._worker_queues = flavors.QueueObserver(flavored=flavored)
         self._labelled = labelled
         self._queue, self._offered = queue, dict[str, tuple[str, Queue]]()
-        self._stream_of_job = stream_of_job
+        self._stream_of_job, self._is_known = stream_of_job, is_known
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
@@ -150,7 +153,7 @@ class WorkloadObserver:
             return self._named[kind][0](obj) if kind in self._named else None
         if kind == kinds.WORKLOADS:
             return _clone(obj)
-        if adapter is None:
+        if adapter is None or self._is_made(cluster, kind, obj):
             return None
         copied, bodies = observe_jobs.copied_job(adapter, obj)
         return workload_stream(copied.namespace, copied.prebuilt), copied, bodies
@@ -173,8 +176,9 @@ class WorkloadObserver:
             return stream, event, ()
         if kind == kinds.WORKLOADS:
             return _workload_of(obj), observations.CloneGone(**_last(obj)), ()
-        if adapter is None:
-            return None
+        return None if adapter is None or self._is_made(cluster, kind, obj) else self._copy_gone(cluster, kind, obj)
+
+    def _copy_gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         last = _last(obj)
         bound = observe_jobs.prebuilt(obj)
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
@@ -183,10 +187,16 @@ class WorkloadObserver:
             stream = _refused_stream(cluster, kind, last["namespace"], last["name"])
         return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
+    def _is_made(self, cluster: str, kind: Kind, obj: Json) -> bool:
+        """Whether something on a worker is no copy, and was never recorded as one."""
+        uid = str(meta(obj).get("uid", ""))
+        return observe_jobs.is_made_of_another(kind, obj) and not self._stream_of_job(cluster, uid)
+
     def _concerns_us(self, adapter: JobKind, obj: Json) -> bool:
         if adapter.home_selector:
             return adapter.marked(obj)  # what is watched of it is narrowed already
-        return adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
+        named = adapter.managed_by(obj) == self._controller or QUEUE_LABEL in fields.section(meta(obj), "labels")
+        return named or self._is_known(job_stream(adapter.kind.name, str(meta(obj).get("namespace", "")), _name(obj)))
 
 
 def _name(obj: Json) -> str:

@@ -5,13 +5,17 @@ In: a job as an API server shows it. Out: its event, and the bodies that the eve
 from __future__ import annotations
 
 from controlplane.controllers.multikueue import objects, observations
-from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.base import JobKind, JobOutcome
 from controlplane.kube import fields
-from controlplane.kube.conditions import conditions_of
+from controlplane.kube.conditions import MESSAGE_LIMIT, conditions_of
 from controlplane.kube.fields import Misfit
-from controlplane.kube.kinds import PODS, Json, meta
+from controlplane.kube.kinds import PODS, Json, Kind, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL, ORIGIN_UID, PREBUILT
+from controlplane.kube.requests import truncated
 from controlplane.log.event import Body, body_of
+
+_ADOPT_PODS = frozenset({"v1", "apps/v1", "batch/v1"})
+"""The API versions of controllers that take over pods which fit their selector and which nobody controls."""
 
 
 def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observations.JobObserved, tuple[Body, ...]]:
@@ -72,6 +76,7 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         size=size,
         sized=sized.ref if sized is not None else "",
         shared=shared,
+        end=_job_end(outcome),
         succeeded=of_a_pod and outcome is not None and outcome.success,
         finalizers=_finalizers(obj) if of_a_pod and identity["deleting"] else [],
         status=body.ref,
@@ -83,6 +88,14 @@ def _finalizers(obj: Json) -> list[str]:
     """Return what keeps a pod that is deleted, and has stopped or never started."""
     stopped = meta(obj).get("deletionGracePeriodSeconds") == 0
     return fields.strings(meta(obj), "finalizers", "metadata") if stopped else []
+
+
+def is_made_of_another(kind: Kind, obj: Json) -> bool:
+    """Return whether a controller made an object of another one, whose labels and annotations it may have: a RayJob's
+    RayCluster has them all, and a pod those of its PipelineRun. A copy is created without an owner."""
+    owners = fields.items(meta(obj), "ownerReferences", "metadata")
+    makers = [str(one.get("apiVersion")) for one in owners if one.get("controller") is True]
+    return any(kind != PODS or one not in _ADOPT_PODS for one in makers)
 
 
 def prebuilt(obj: Json) -> str:
@@ -104,5 +117,10 @@ def _size(adapter: JobKind, obj: Json) -> dict[str, int]:
 
 
 def _end(adapter: JobKind, obj: Json, status: Json) -> observations.JobEnd | None:
-    outcome = adapter.outcome(status) if _size(adapter, obj) else None
-    return observations.JobEnd(success=outcome.success, message=outcome.message) if outcome is not None else None
+    return _job_end(adapter.outcome(status)) if _size(adapter, obj) else None
+
+
+def _job_end(outcome: JobOutcome | None) -> observations.JobEnd | None:
+    if outcome is None:
+        return None
+    return observations.JobEnd(success=outcome.success, message=truncated(outcome.message, MESSAGE_LIMIT))

@@ -233,6 +233,9 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "a check of the worker put the copy off, and its Kueue evicted it before it had a job",
         "a check of {cluster} put the copy off: {message}",
     ),
+    R.ALTERED_BY_WORKER: Sentence(
+        "the worker's API server stored another copy than was sent", "the copy on {cluster} is another one: {message}"
+    ),
     R.ANOTHER_CLUSTER_WON: Sentence(
         "the copy is on a cluster that did not win", "another cluster than {cluster} got the job"
     ),

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp, usable
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp
 from controlplane.controllers.multikueue.events import GateOpeningDecided
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import usable
 from controlplane.kube.kueue_names import BLOCKED
 from controlplane.runtime.writes import says_no
 

@@ -29,6 +29,7 @@ class WorkloadReason(StrEnum):
     JOB_REFUSED = "JobRefused"
     REJECTED_BY_WORKER = "RejectedByWorker"
     PUT_OFF_BY_WORKER = "PutOffByWorker"
+    ALTERED_BY_WORKER = "AlteredByWorker"
     ADMITTED_ON_WORKER = "AdmittedOnWorker"
     # removal
     ANOTHER_CLUSTER_WON = "AnotherClusterWon"

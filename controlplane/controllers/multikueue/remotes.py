@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import RemovalDecided, WorkloadWrite
+from controlplane.controllers.multikueue.told import Told
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
 from controlplane.kube.slices import SLICE_REPLACED
@@ -24,13 +25,17 @@ class Remote(msgspec.Struct, frozen=True):
     """What is known to exist on one worker. `admitted_at` is the position at which we first saw the clone Admitted,
     `finished_at` when we first saw it Finished, `deleting_since` when we first saw it deleted. `clone_version` and
     `job_version` are set while what is there cannot be read: its resourceVersion, while `clone` and `job` are what
-    could be read last. `members` are the pods of a group beside `job`, by name."""
+    could be read last. `members` are the pods of a group beside `job`, by name. `made_of`: the body of the Workload
+    that we made the clone of, "" if that was not seen. `mended`: the priority that was written to it last, and how
+    often."""
 
     clone: observations.CloneObserved | None = None
     job: observations.RemoteJobObserved | None = None
     members: Mapping[str, observations.RemoteJobObserved] = {}
     admitted_at: int = 0
     finished_at: datetime | None = None
+    made_of: str = ""
+    mended: Told | None = None
     deleting_since: datetime | None = None
     clone_version: str = ""
     job_version: str = ""
@@ -78,7 +83,7 @@ def remote_after(
         case observations.CloneObserved():
             return _with_clone(remote, event, recorded)
         case observations.CloneGone() if remote.clone is not None and remote.clone.uid == event.uid:
-            return _replace(remote, clone=None, admitted_at=0, finished_at=None, deleting_since=None, clone_version="")
+            return Remote(job=remote.job, members=remote.members, job_version=remote.job_version)
         case observations.RemoteJobObserved():
             return _replace(remote, job=event, job_version="")
         case observations.RemoteJobGone() if remote.job is not None and remote.job.uid == event.uid:
@@ -92,6 +97,8 @@ def _with_clone(remote: Remote, event: observations.CloneObserved, recorded: Rec
     return _replace(
         remote,
         clone=event,
+        made_of=before.made_of,
+        mended=before.mended,
         admitted_at=(before.admitted_at or recorded.position) if event.is_true("Admitted") else 0,
         finished_at=(before.finished_at or recorded.recorded_at) if event.is_true("Finished") else None,
         deleting_since=(before.deleting_since or recorded.recorded_at) if event.deleting else None,
@@ -109,6 +116,13 @@ def is_member(
         return True
     known = owner.name if owner is not None else (remote.job.name if remote.job is not None else seen.name)
     return seen.name != known
+
+
+def is_of_another(owner: observations.Owner | None, seen: observations.ObjectGone | observations.Observation) -> bool:
+    """Whether an event is about a job that has the labels of a copy and another name than every copy of the owner: who
+    makes a job of a copy by hand takes them along. Of a group the pods have names of their own."""
+    job = isinstance(seen, (observations.RemoteJobObserved, observations.RemoteJobGone)) and seen.kind != PODS.name
+    return job and owner is not None and seen.name != owner.name
 
 
 def still_to_go(decision: WorkloadWrite, seen: observations.CloneObserved | observations.CloneGone) -> bool:
@@ -132,3 +146,24 @@ def seated(remote: Remote, owner: observations.Owner | None) -> Remote:
         return remote
     members = {**remote.members, **({job.name: job} if job is not None else {})}
     return _replace(remote, job=members.pop(owner.name, None), members=members, job_version="")
+
+
+def usable(remote: Remote, local: observations.WorkloadObserved) -> bool:
+    """Whether a clone is one that could win: whole, of this spec, and neither deactivated nor finished.
+
+    A slice of an elastic job is made smaller in place, and its copy then waits for somebody who does the same there.
+    """
+    clone = remote.clone
+    return (
+        clone is not None
+        and not clone.deleting
+        and clone.active
+        and (clone.spec_key == local.spec_key or local.sliced)
+        and not clone.is_true("Finished")
+    )
+
+
+def admitted(remote: Remote, local: observations.WorkloadObserved) -> bool:
+    """Whether a clone is admitted by its worker, and not on its way out."""
+    clone = remote.clone
+    return usable(remote, local) and clone is not None and clone.is_true("Admitted") and not clone.is_true("Evicted")

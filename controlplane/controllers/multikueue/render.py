@@ -20,7 +20,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.status_writes import status_request
 from controlplane.job_kinds.base import ATTEMPT, JobKind
-from controlplane.kube.conditions import Condition, condition_json
+from controlplane.kube.conditions import MESSAGE_LIMIT, Condition, condition_json
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.kueue_names import (
     JOB_UID_LABEL,
@@ -30,7 +30,7 @@ from controlplane.kube.kueue_names import (
     PREEMPTION_GATE,
     PRIORITY_BOOST,
 )
-from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp
+from controlplane.kube.requests import Obsolete, body_in, event_about, merge_diff, timestamp, truncated
 
 _REPORTER = "kueue-workload-controller"
 """Who reports Events on Workloads in Kueue (`WorkloadControllerName` in pkg/constants/constants.go, ff69552e)."""
@@ -299,6 +299,7 @@ def announcement(
 
 
 def _condition(kind: str, reason: str, message: str, now: datetime) -> Condition:
+    message = truncated(message, MESSAGE_LIMIT)
     return Condition(type=kind, status="True", reason=reason, message=message, last_transition_time=timestamp(now))
 
 

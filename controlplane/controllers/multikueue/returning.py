@@ -29,11 +29,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp, usable
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp
 from controlplane.controllers.multikueue.events import CopyJudged, Verdict
 from controlplane.controllers.multikueue.members import pods_replaced
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import usable
 from controlplane.kube.conditions import Condition
 
 _EVALUATION = timedelta(seconds=5)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.multikueue.components import kept_by_another
 from controlplane.controllers.multikueue.context import NEVER_TWICE, Route
-from controlplane.controllers.multikueue.decision_pass import WorkloadPass, admitted, stamp, usable
+from controlplane.controllers.multikueue.decision_pass import WorkloadPass, stamp
 from controlplane.controllers.multikueue.dispatch import ready_topology, select
 from controlplane.controllers.multikueue.drift import mend
 from controlplane.controllers.multikueue.events import (
@@ -35,7 +35,9 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.remotes import admitted, usable
 from controlplane.controllers.multikueue.slices import follow_size, keep_size, take_over
+from controlplane.controllers.multikueue.told import is_not_kept
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.conditions import REMOTE_LOST, Condition
 from controlplane.kube.slices import SLICE_REPLACED
@@ -303,6 +305,8 @@ def _is_news(pass_: WorkloadPass, adapter: JobKind, job: JobObserved, remote: Re
     if job.deleting or remote.status == job.status:
         return False
     if remote.status == pass_.state.relayed and not end_is_forgotten(job, remote):
+        return False
+    if is_not_kept(pass_.state.told, remote.status) and end_is_forgotten(job, remote):
         return False
     if not adapter.relays:
         return False  # the management cluster's own controller writes it

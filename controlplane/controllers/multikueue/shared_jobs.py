@@ -193,7 +193,14 @@ class SharedJobs(ExistingObjects):
         place."""
         if is_slice(state) or state.left is not None:
             for other in sorted(self._siblings(state)):
-                self._enqueue(other)
+                self._wake(other)
+
+    def _wake(self, stream: str) -> None:
+        """Have a Workload looked at that knows of what has changed, unless nothing is left to do about it: an elastic
+        job may have thousands of slices that were replaced."""
+        state = self.workloads.get(stream)
+        if state is None or (state.local is not None and state.local.deleting) or not self.is_over(state):
+            self._enqueue(stream)
 
     def _wake_components(self, before: WorkloadState | None, after: WorkloadState) -> None:
         """Have the other Workloads of a job looked at where what they go by has changed, and only then."""

@@ -14,12 +14,30 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events, observations
+from controlplane.controllers.multikueue.attempts import (
+    begun,
+    closed,
+    copied,
+    created,
+    end_attempt,
+    opening_shown,
+    withdrawn,
+    without_openings,
+    without_others,
+)
 from controlplane.controllers.multikueue.failures import RepeatedWriteFailure, failure_after
-from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.remotes import Remote, is_member, remote_after, seated, still_to_go
+from controlplane.controllers.multikueue.remotes import (
+    Remote,
+    is_member,
+    is_of_another,
+    remote_after,
+    seated,
+    still_to_go,
+)
+from controlplane.controllers.multikueue.told import Told, repeated, spelled, told_after, told_again
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold
-from controlplane.runtime.writes import OpenWrites, closed, dropped, opened, refused, without
+from controlplane.runtime.writes import OpenWrites, dropped, opened, refused, without
 from controlplane.values import ByClass
 
 
@@ -40,11 +58,14 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     attempt. `returned`: the clusters that came back with a copy of it, and when; `judged`: the verdict on each.
     `unsure`: where the job may have been created although the attempt ended before that was seen, and its kind, and
     `unsure_at` since when the last of them is; `ended`: where a copy of the job was seen that had ended, and its
-    status; `runs_for`: the UID of the job whose copies these are. `slice_of`: the elastic job of which this was a
-    slice, until another one took its place; `left`: the job of one that is gone, while its status says that it runs, or
-    a cluster has something of it. `relayed_members`: what was last written to the pods of a group beside the first, by
-    name. `opening`: where a preemption gate is being opened, or was without anybody seeing it yet, and since when.
-    `positions`: where in the log it came to be as it is (`controlplane.controllers.multikueue.facets`)."""
+    status, `ends`: and how, as far as that is known; `runs_for`: the UID of the job whose copies these are.
+    `slice_of`: the elastic job of which this was a slice, until another one took its place; `left`: the job of one
+    that is gone, while its status says that it runs, or a cluster has something of it. `relayed_members`: what was
+    last written to the pods of a group beside the first, by name. `told`: what was written to the user's job last,
+    and how often. `unneeded`: by target, the last write that changed nothing by the API server's own word, while
+    its object is seen as it was. `opening`: where a preemption gate is being opened, or was without anybody seeing
+    it yet, and since when. `positions`: where in the log it came to be as it is
+    (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -66,12 +87,17 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     unsure: dict[str, str] = {}
     unsure_at: datetime | None = None
     ended: dict[str, str] = {}
+    ends: Mapping[str, observations.JobEnd] = {}
     runs_for: str = ""
     slice_of: observations.Owner | None = None
     left: observations.Owner | None = None
     relayed: str = ""
     relayed_at: datetime | None = None
     relayed_members: Mapping[str, Relayed] = {}
+    told: Told | None = None
+    cloned: Mapping[str, Told] = {}
+    repeats: Mapping[str, Told] = {}
+    unneeded: Mapping[str, events.WorkloadWrite] = {}
     opening: Mapping[str, datetime] = {}
     positions: Mapping[str, int] = {}
 
@@ -154,7 +180,7 @@ def _fold_gone(state: WorkloadState, event: observations.WorkloadGone) -> Worklo
     if state.local is not None and state.local.uid != event.uid:
         return state
     left = state.local.owner if state.local is not None and state.slice_of is None else None
-    return _replace(_end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left)
+    return _replace(end_attempt(closed(state, f"{MANAGEMENT}/Workload")), local=None, gone=True, left=left, told=None)
 
 
 def _fold_verdict(state: WorkloadState, event: events.CopyJudged) -> WorkloadState:
@@ -180,14 +206,16 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         seen = _replace(seen, owner=before.owner)  # of the owners of a group the one stays that its job is known by
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
-        state = _replace(_end_attempt(state), ended={})
+        state = _replace(end_attempt(state), ended={}, ends={}, told=None, cloned={})
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
-        state = _end_attempt(state)
+        state = end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")
     of = seen.owner if seen.replaced else None
+    unknown = state.owner is None
     if before is not None and before.owner != seen.owner:
         state = _replace(state, relayed="")  # what was written was the status of another job, or of another pod
-    return _seated(_replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner))
+    state = _replace(state, local=seen, gone=False, orphan_since=None, slice_of=of, winner=winner)
+    return _seated(without_others(state) if unknown else state)
 
 
 def _seated(state: WorkloadState) -> WorkloadState:
@@ -200,7 +228,7 @@ def _seated(state: WorkloadState) -> WorkloadState:
             continue
         state = _replace(state, remotes={**state.remotes, name: after})
         for target in (f"{name}/Job", *([f"{name}/Job/{after.job.name}"] if after.job is not None else [])):
-            state = closed(_withdrawn(state, target), target)
+            state = closed(withdrawn(state, target), target)
     return state
 
 
@@ -209,34 +237,12 @@ def _fold_refusal(state: WorkloadState, event: events.ClusterRefused) -> Workloa
     its pause.
     """
     target = f"{event.cluster}/Job"
-    state = _withdrawn(state, *(one for one in state.effects if one.startswith(f"{event.cluster}/")))
+    state = withdrawn(state, *(one for one in state.effects if one.startswith(f"{event.cluster}/")))
     said = state.trouble.get(target)
     if said is not None and said.action == events.JobCreationDecided.__name__:
         state = _replace(state, trouble=without(state.trouble, target))
     winner = "" if state.winner == event.cluster else state.winner
     return _replace(state, winner=winner, refused={**state.refused, event.cluster: event})
-
-
-def _end_attempt(state: WorkloadState) -> WorkloadState:
-    trouble = {target: failure for target, failure in state.trouble.items() if failure.action == "RemovalDecided"}
-    state = _withdrawn(state, *state.effects)
-    # A name that is taken is as likely taken in the next attempt: its pause goes on.
-    refused = {name: said for name, said in state.refused.items() if said.reason is WorkloadReason.JOB_NAME_TAKEN}
-    return _replace(state, dispatching=False, winner="", refused=refused, job_seen=frozenset(), trouble=trouble)
-
-
-def _withdrawn(state: WorkloadState, *targets: str) -> WorkloadState:
-    """Return the state without the open creations of these targets, and openings: what they were decided for is over.
-
-    One that was carried out all the same shows in the watch, and is then a copy that nobody wants.
-    """
-    creations = (events.CloneDecided, events.JobCreationDecided, events.GateOpeningDecided)
-    over = {t: e.decision for t in targets if (e := state.effects.get(t)) and isinstance(e.decision, creations)}
-    unsure = {d.cluster: d.kind for d in over.values() if isinstance(d, events.JobCreationDecided)}
-    if not over:
-        return state
-    effects = {key: effect for key, effect in state.effects.items() if key not in over}
-    return _replace(state, effects=effects, unsure={**state.unsure, **unsure})
 
 
 def fold_remote(
@@ -249,23 +255,19 @@ def fold_remote(
 ) -> WorkloadState:
     """Return the state after something of it was seen on a worker, or seen to be gone."""
     cluster = recorded.cluster
+    if is_of_another(state.owner, event):
+        return state
     if is_member(state.remote(cluster), state.owner, event):
         return _fold_member_copy(state, event, recorded)
     remote = remote_after(state.remote(cluster), event, recorded)
     if isinstance(event, (observations.CloneObserved, observations.CloneGone)):
+        state, remote = created(state, cluster, remote)
         going = state.effects.get(f"{cluster}/Workload")
         if going is None or not still_to_go(going.decision, event):
             state = closed(state, f"{cluster}/Workload")
-        state = _opening_shown(state, cluster)
+        state = opening_shown(state, cluster)
     else:
-        # Of a group, another pod may have become the job since its copy was decided on.
-        state = closed(closed(state, f"{cluster}/Job"), f"{cluster}/Job/{event.name}")
-        if isinstance(event, observations.RemoteJobObserved):
-            ended = {name: status for name, status in state.ended.items() if name != cluster}
-            ended |= {cluster: event.status} if event.finished else {}
-            state = _replace(state, job_seen=state.job_seen | {cluster}, ended=ended)
-        if cluster in state.unsure:
-            state = _replace(state, unsure={name: kind for name, kind in state.unsure.items() if name != cluster})
+        state = copied(state, event, cluster)
     if remote.empty:
         # A copy that is made there from now on has not lost anything.
         state = _replace(without_return(state, cluster), job_seen=state.job_seen - {cluster})
@@ -296,27 +298,18 @@ def _fold_member_copy(
     return _with_remote(_replace(state, unsure=unsure), _replace(remote, members=members), recorded)
 
 
-def _opening_shown(state: WorkloadState, cluster: str) -> WorkloadState:
-    """Return the state once a cluster told by its copy, or by a no to the first try, whether the gate there is open:
-    the write was decided on an older version, so what is not open then is not opened by it any more."""
-    return _replace(state, opening=without(state.opening, cluster)) if state.opening else state
-
-
-def _without_openings(state: WorkloadState) -> WorkloadState:
-    """Return the state without the open openings of gates: one that is under way may be carried out, no other is."""
-    opening = [key for key, one in state.effects.items() if isinstance(one.decision, events.GateOpeningDecided)]
-    return _withdrawn(state, *opening)
-
-
 def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: Recorded) -> WorkloadState:
     if isinstance(decision, events.GateOpeningDecided):
-        state = _without_openings(state)
+        state = without_openings(state)
         state = _replace(state, opening={**state.opening, decision.cluster: recorded.recorded_at})
     state = opened(state, decision, recorded)
+    if not decision.part and not isinstance(decision, events.RemovalDecided):
+        again = repeated(state.repeats.get(decision.target), decision, recorded.recorded_at)
+        state = _replace(state, repeats={**state.repeats, decision.target: again})
     match decision:
         case events.NominationDecided():
             if not state.dispatching:
-                state = _begun(state, decision.attempt)
+                state = begun(state, decision.attempt)
             if decision.round > state.round:
                 state = _replace(state, round=decision.round, round_began=recorded.recorded_at)
             return state
@@ -327,6 +320,10 @@ def _fold_write(state: WorkloadState, decision: events.WorkloadWrite, recorded: 
         case events.JobCreationDecided():
             owner = state.local.owner if state.local is not None else None
             return _replace(state, runs_for=owner.uid if owner is not None else "")
+        case events.CloneUpdateDecided() if decision.cluster in state.remotes:
+            remote = state.remote(decision.cluster)
+            mended = told_again(remote.mended, spelled(decision.priority), recorded.recorded_at)
+            return _replace(state, remotes={**state.remotes, decision.cluster: _replace(remote, mended=mended)})
         case _:
             return state
 
@@ -337,35 +334,31 @@ def _fold_choice(
 ) -> WorkloadState:
     match event:
         case events.AttemptBegun():
-            return _begun(state, event.attempt)
+            return begun(state, event.attempt)
         case events.WinnerChosen():
-            return _replace(_without_openings(state), winner=event.cluster)
+            return _replace(without_openings(state), winner=event.cluster)
         case events.GroupPodChosen():
             local = _replace(state.local, owner=event.owner) if state.local is not None else None
             return _seated(_replace(state, local=local, relayed=""))
         case events.WinnerReleased():
             jobs = [target for target in state.effects if target.startswith(f"{event.cluster}/Job")]
-            return _replace(_withdrawn(state, *jobs), winner="")
-
-
-def _begun(state: WorkloadState, attempt: int) -> WorkloadState:
-    present = frozenset(name for name, remote in state.remotes.items() if remote.job is not None)
-    state = _replace(state, attempt=attempt, dispatching=True, job_seen=present, round=0, round_began=None)
-    return _replace(state, relayed_at=None)
+            return _replace(withdrawn(state, *jobs), winner="")
 
 
 def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> WorkloadState:
     effect = state.effects.get(event.target)
     if event.action == events.GateOpeningDecided.__name__:
-        state = _opening_shown(state, event.target.removesuffix("/Workload"))
+        state = opening_shown(state, event.target.removesuffix("/Workload"))
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         relay = effect.decision
         if relay.member:
             last = Relayed(relay.status, effect.decided_at)
             state = _replace(state, relayed_members={**state.relayed_members, relay.member: last})
         else:
-            state = _replace(state, relayed=relay.status)
-    return closed(state, event.target)
+            told = told_after(state.told, relay, effect.decided_at, unneeded=True)
+            state = _replace(state, relayed=relay.status, told=told)
+    state = closed(state, event.target)
+    return _replace(state, unneeded={**state.unneeded, event.target: effect.decision}) if effect is not None else state
 
 
 def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:
@@ -375,10 +368,11 @@ def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Re
         state = _replace(state, unsure={**state.unsure, effect.decision.cluster: effect.decision.kind})
     if event.action == events.GateOpeningDecided.__name__:
         cluster = event.target.removesuffix("/Workload")
-        state = _opening_shown(state, cluster)
+        state = opening_shown(state, cluster)
         if event.sent_before:
             state = _replace(state, opening={**state.opening, cluster: recorded.recorded_at})
-    return refused(state, event, failure)
+    # What is refused has pauses of its own.
+    return refused(_replace(state, repeats=without(state.repeats, event.target)), event, failure)
 
 
 _FOLDS: ByClass[Callable[[WorkloadState, Any, Recorded], WorkloadState]] = ByClass(

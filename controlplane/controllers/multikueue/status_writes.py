@@ -20,10 +20,10 @@ from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.objects import check_json
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.kube.conditions import Condition, condition_json
+from controlplane.kube.conditions import MESSAGE_LIMIT, Condition, condition_json
 from controlplane.kube.kinds import APPLY_PATCH, MERGE_PATCH, WORKLOADS, Json, ObjectRef, Request, nested
 from controlplane.kube.kueue_names import ADMISSION_MANAGER, MULTIKUEUE
-from controlplane.kube.requests import Obsolete, timestamp
+from controlplane.kube.requests import Obsolete, timestamp, truncated
 
 # A condition that Kueue writes under a name of its own, and not with the admission.
 _NOT_OF_ADMISSION = frozenset({"WaitingForReplacementPods"})
@@ -159,7 +159,12 @@ def _checks(local: WorkloadObserved, decision: events.CheckStateDecided, now: da
             continue
         at = check.last_transition_time if check.state == decision.state else timestamp(now)
         entry = check_json(
-            msgspec.structs.replace(check, state=decision.state, message=decision.message, last_transition_time=at)
+            msgspec.structs.replace(
+                check,
+                state=decision.state,
+                message=truncated(decision.message, MESSAGE_LIMIT),
+                last_transition_time=at,
+            )
         )
         if decision.requeue_after_seconds:
             entry["requeueAfterSeconds"] = decision.requeue_after_seconds
@@ -173,7 +178,7 @@ def _with_condition(local: WorkloadObserved, name: str, reason: str, message: st
         type=name,
         status="True",
         reason=reason,
-        message=message,
+        message=truncated(message, MESSAGE_LIMIT),
         last_transition_time=timestamp(now),
         observed_generation=local.generation,
     )

@@ -6,7 +6,9 @@ as the refusal counts. Pure, and made anew by every replay."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -20,6 +22,7 @@ class TakenNames:
 
     def __init__(self) -> None:
         self._refused: dict[str, Mapping[str, ClusterRefused]] = {}
+        self._ends: list[tuple[datetime, str]] = []  # when each may be forgotten, the next one first: a heap
 
     @property
     def streams(self) -> Collection[str]:
@@ -37,6 +40,13 @@ class TakenNames:
         if not state.refused:
             return
         self._refused[recorded.stream] = state.refused
-        for stream, refused in list(self._refused.items()):
-            if all(said.until <= recorded.recorded_at for said in refused.values()):
+        heapq.heappush(self._ends, (_last(state.refused), recorded.stream))
+        while self._ends and self._ends[0][0] <= recorded.recorded_at:
+            _, stream = heapq.heappop(self._ends)
+            if stream in self._refused and _last(self._refused[stream]) <= recorded.recorded_at:
                 del self._refused[stream]
+
+
+def _last(refused: Mapping[str, ClusterRefused]) -> datetime:
+    """Return when the last of a Workload's refusals ends."""
+    return max(said.until for said in refused.values())

@@ -199,11 +199,7 @@ def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
     and is back has somebody who makes it again too, unless its group was given up with it.
     """
     places = {name.partition("-try-")[0] for name in scene.pods}
-    records = scene.environment.management.store.records(PODS)
-    over = {
-        one.name for one in records if _is_final(one.obj) and (one.obj.get("status") or {}).get("phase") == "Failed"
-    }
-    for name in sorted(set(there) - over):
+    for name in sorted(set(there) - _given_up(scene)):
         if "-pod-" in name and name in scene.made and name.partition("-try-")[0] not in places:
             scene.pods[name], scene.submitted[name] = scene.made[name], PODS
     for name in scene.pods:
@@ -211,6 +207,16 @@ def complete_groups(scene: ActorContext, there: Collection[str]) -> None:
         if in_one and name not in there and any(is_of(group, other) for other in there):
             scene.submitted[name] = PODS
             scene.after(_AGAIN, _again, scene, name)
+
+
+def _given_up(scene: ActorContext) -> set[str]:
+    """Return the pods that have failed, and their groups with them."""
+    failed = (
+        one
+        for one in scene.environment.management.store.records(PODS)
+        if (one.obj.get("status") or {}).get("phase") == "Failed"
+    )
+    return {one.name for one in failed if _is_final(one.obj)}
 
 
 def define_urgent(scene: ActorContext) -> None:
