@@ -30,19 +30,21 @@ _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 
 # Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a
 # decision was the last event. A stream is asked for more than its newest events only if its Workload is gone or
-# finished.
+# finished. A list shows another one of its name before it says that the one before is gone, which is then no end of it.
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s
 LEFT JOIN LATERAL (
-    SELECT e.type, CASE WHEN e.type = 'WorkloadObserved' THEN
-               e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' END AS finished
+    SELECT e.position, e.data ->> 'uid' AS uid,
+           e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' AS finished
     FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('WorkloadObserved', 'WorkloadGone')
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved'
     ORDER BY e.position DESC LIMIT 1
 ) w ON true
 WHERE s.log = %(log)s AND s.kind = 'workload' AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)
   AND CASE
-      WHEN w.type = 'WorkloadObserved' AND (%(finished)s OR NOT w.finished) THEN true
+      WHEN (%(finished)s OR NOT w.finished) AND NOT EXISTS (
+          SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadGone'
+            AND e.position > w.position AND e.data ->> 'uid' = w.uid) THEN true
       ELSE (SELECT e.type LIKE '%%Decided' FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream
             ORDER BY e.position DESC LIMIT 1)
         OR EXISTS (

@@ -16,8 +16,9 @@ _PIECE = 200_000  # positions that are looked through at once
 _PART: LiteralString = """
 WITH part AS MATERIALIZED (
     SELECT e.stream, max(e.position) FILTER (WHERE e.type = 'WorkloadObserved') AS position,
-           max(e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone,
-           max(e.recorded_at) FILTER (WHERE e.type = 'WorkloadGone') AS gone_at,
+           array_agg(e.data ->> 'uid' ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone,
+           array_agg(e.position ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone_position,
+           array_agg(e.recorded_at ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone_at,
            min(e.recorded_at) FILTER (WHERE e.version = 1) AS since, min(e.recorded_at) AS first
     FROM audit.events e
     WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= %(until)s AND e.stream LIKE 'workload/%%'
@@ -25,7 +26,7 @@ WITH part AS MATERIALIZED (
     GROUP BY e.stream
 )
 SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
-    SELECT w.recorded_at, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
+    SELECT w.recorded_at, w.data ->> 'uid' AS uid, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
            w.data ->> 'cluster_name' AS cluster, w.data -> 'owner' ->> 'kind' AS kind, w.data -> 'owner' ->> 'name' AS owner,
            jsonb_path_query_first(w.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
                #>> '{}' AS result
@@ -36,7 +37,7 @@ SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
 
 
 class Seen(NamedTuple):
-    """A Workload as it was last seen, at `position`; `gone` is the position at which it was seen to be gone after that,
+    """A Workload as it was last seen, at `position`; `gone` is the position at which that one was seen to be gone,
     None if it was not. `result` is the reason of its condition Finished, None if it has not finished."""
 
     stream: str
@@ -78,14 +79,18 @@ def _joined(later: dict[str, Any] | None, earlier: dict[str, Any]) -> dict[str, 
     """Return what two parts of a stream say together."""
     if later is None:
         return earlier
-    joined = later if later["position"] is not None else {**earlier, "gone": later["gone"], "gone_at": later["gone_at"]}
-    return {**joined, "since": earlier["since"], "first": earlier["first"]}
+    joined = later if later["position"] is not None else earlier
+    ends = {name: [*(earlier[name] or ()), *(later[name] or ())] for name in ("gone", "gone_position", "gone_at")}
+    return {**joined, **ends, "since": earlier["since"], "first": earlier["first"]}
 
 
 def _seen(row: dict[str, Any]) -> Seen:
-    gone = row["gone"] is not None and row["gone"] > row["position"]
+    # A list shows another one of the name before it says that the one before is gone.
+    ends = zip(row["gone"] or (), row["gone_position"] or (), row["gone_at"] or (), strict=True)
+    own = [(position, at) for uid, position, at in ends if uid == row["uid"] and position > row["position"]]
+    gone, gone_at = own[-1] if own else (None, None)
     return Seen(
         row["stream"], row["since"] or row["first"], row["position"], row["recorded_at"], row["queue"] or "",
         row["cluster_queue"] or "", row["cluster"] or "", row["kind"] or "", row["owner"] or "", row["result"],
-        row["gone"] if gone else None, row["gone_at"] if gone else None,
+        gone, gone_at,
     )  # fmt: skip

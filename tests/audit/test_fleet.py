@@ -74,6 +74,19 @@ async def test_what_a_finished_or_deleted_workload_left_behind_is_read(database_
         assert pending.stream not in reader.live_workloads(finished=True)
 
 
+async def test_a_workload_that_a_list_showed_before_the_end_of_the_one_before_is_read(database_url: str) -> None:
+    script = Script("a")
+    life = script.workload("train-0a1b2").job().seen()
+    life.uid = "second"
+    life.seen({"QuotaReserved": ("Pending", "no quota")})
+    life.uid = "uid-train-0a1b2"
+    life.gone()
+    await write(database_url, script.appended)
+    with LogReader.connect(database_url) as reader:
+        assert reader.live_workloads() == [life.stream]
+        assert set(load(reader, POLICY).workloads) == {life.stream}
+
+
 @pytest.mark.parametrize("name", ["train", TRAIN])
 def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: LogReader, name: str) -> None:
     found = find(reader, "default", name)
