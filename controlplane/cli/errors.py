@@ -51,9 +51,11 @@ def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
         return error.exit_code
     if env.get("CONTROLPLANE_DEBUG") == "1":
         traceback.print_exception(error)
+    from controlplane.cli.output import visible
+
     sentence, code = explain(error)
     click.secho("Error: ", fg="red", bold=True, nl=False, err=True, color=None if coloured(env) else False)
-    click.echo(sentence, err=True)
+    click.echo("\n".join(map(visible, sentence.split("\n"))), err=True)  # it may have names of clusters, or of a file
     return code
 
 
