@@ -120,11 +120,12 @@ def cluster(reader: LogReader, policy: MultiKueuePolicy, name: str, now: datetim
     return Description(value={**one, "workloads": named}, fields=fields, tables=[workloads], moments=moments)
 
 
-def queue(reader: LogReader, name: str, now: datetime) -> Description | None:
+def queue(reader: LogReader, name: str) -> Description | None:
     """Describe a LocalQueue (NAMESPACE/NAME) or a ClusterQueue; None if the log knows neither it nor one that leads to
     it.
     """
     namespace, slash, local = name.partition("/")
+    now = reader.clock()  # that of the events: this machine's may be another one
     return _local_queue(reader, namespace, local, now) if slash else _cluster_queue(reader, name, now)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -213,6 +214,20 @@ def test_a_queue_with_a_name_that_has_to_be_quoted(database_url: str) -> None:
         answer = client.get("/queues/a/%3Cscript%3E")
         assert answer.status_code == 404
         assert "<script>" not in answer.text
+
+
+async def test_what_is_told_goes_by_the_clock_of_the_events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is slow serves the pages."""
+    scene = Scene()
+    for name in ("q", "empty"):
+        scene.queue(name, "2")
+    await keep(database_url, scene.log, types=READ)
+    await write(database_url, Script("a").workload("train-0a1b2").runs("a").script.appended, types=READ)
+    monkeypatch.setattr("controlplane.clock.SystemClock.now", lambda _: datetime(2020, 1, 1, tzinfo=UTC))
+    with served(database_url) as client:
+        assert {one["queue"] for one in api(client, "/queues")["items"]} == {"q", "empty", "lq"}
+        assert api(client, "/queues/default/lq")["history"]
+        assert api(client, "/usage", by="day")["rows"]
 
 
 def test_nobody_waits(database_url: str) -> None:
