@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controlplane.audit.states import own_replay, plain
 from controlplane.audit.words import type_of
+from controlplane.controllers.coscheduling.observations import NodeGone, NodeObserved
+from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation
 from tests.audit.ordeals import WORKERS, ask, fresh
-from tests.audit.script import Life, Script
+from tests.audit.script import START, Life, Script
 from tests.audit.stories import happy
 from tests.support.rows import each
 
@@ -74,3 +77,15 @@ def test_what_befell_the_one_before(
     found = told(first, then)
     assert found.sentence == sentence
     assert [type_of(recorded) for recorded in found.events] == evidence
+
+
+def test_what_was_seen_last_is_gone_by_its_uid() -> None:
+    """A list shows another one of the name before it says that the one before is gone."""
+    first, second = (NodeObserved(name="n1", uid=uid, resource_version="1") for uid in "ab")
+    gone = {one.uid: NodeGone(name="n1", uid=one.uid) for one in (first, second)}
+    replay = own_replay("node/n1")
+    states = []
+    for number, event in enumerate((first, second, gone["a"], gone["b"]), start=1):
+        replay.fold(Recorded(position=number, stream="node/n1", version=number, event=event, recorded_at=START))
+        states.append(plain(replay.state()).get("Node", {}).get("uid"))
+    assert states == ["a", "b", "b", None]
