@@ -145,10 +145,15 @@ def _local_queue(reader: LogReader, namespace: str, name: str, now: datetime) ->
 def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description | None:
     led = {(one["namespace"], one["queue"]) for one in leading_to(reader, name)}
     known = queues_at(reader, now, None)
-    leads = [one for one in known if one["cluster_queue"] == name or (one["namespace"], one["queue"]) in led]
+    # What a Workload had quota of tells where its LocalQueue leads only as long as nothing else does.
+    leads = [
+        one
+        for one in known
+        if one["cluster_queue"] == name or (not one["cluster_queue"] and (one["namespace"], one["queue"]) in led)
+    ]
     moments = own_entries(reader, f"clusterqueue/{name}", f"quota/queue/{name}")
     seen = cluster_queue_at(reader, name)
-    if not leads and not moments and seen is None:
+    if not leads and not led and not moments and seen is None:
         return None
     head = {"kind": "ClusterQueue", "namespace": "", "name": name}
     counts = _counts(leads)

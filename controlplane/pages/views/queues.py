@@ -103,7 +103,7 @@ def queues(asked: Asked) -> QueueList:
         known = _known_now(asked)
         with follower.lock:
             ahead = _heads(follower.index.workloads.values(), follower.directory, names)
-            ahead = ahead._replace(leads={**known, **ahead.leads})
+            ahead = ahead._replace(leads={**ahead.leads, **known})
             counts = _counts(follower.directory, names)
             _with_empty(asked, counts, known)
             return _list(counts, follower.directory.pending(names), ahead)
