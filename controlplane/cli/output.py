@@ -88,7 +88,8 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def comma_separated(value: Sequence[dict[str, Any]]) -> None:
-    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object.
+    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object, or with
+    `--no-headers`.
 
     Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field."""
     import csv
@@ -99,7 +100,8 @@ def comma_separated(value: Sequence[dict[str, Any]]) -> None:
         return
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(value[0])
+    if not current().no_headers:
+        writer.writerow(value[0])
     for one in value:
         plain = msgspec.to_builtins(one, str_keys=True)
         cells = (

@@ -262,7 +262,8 @@ def _why_nothing(reader: LogReader, asked: WorkloadQuery, every: Sequence[Listed
     if asked.labels is not None and every and not any(listed.labels for listed in every):
         return f"No workloads found: {_UNLABELLED}."
     others = [listed.one for listed in every if has_state(listed.one, asked.states, asked.finished)]
-    if others and (asked.cluster is not None or asked.queue is not None):
+    unknown = asked.cluster is not None and bool(clusters) and asked.cluster not in clusters
+    if unknown or (others and (asked.cluster is not None or asked.queue is not None)):
         return _elsewhere(others, clusters, asked.cluster, asked.queue)
     return _nothing(reader, asked)
 
