@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.audit.past import queues_at
 from controlplane.audit.queue_quota import holders_of, lines_of, shape_of, waiting_in
-from controlplane.audit.reads import READ
+from controlplane.audit.reads import READ, LogReader
 from controlplane.kube import kinds
 from controlplane.pages.routes import API
 from tests.audit.database import keep
@@ -207,6 +208,20 @@ async def test_what_was_deleted_is_not_counted_and_has_its_history(database_url:
         assert sum(gone["counts"].values()) == 0
         assert {one["name"] for one in gone["history"]} == {"waits-0a1b2", "ended-0a1b2"}
         assert api(client, "/queues/team-b/lq", at="now")["history"] == gone["history"]
+
+
+async def test_where_a_queue_led_of_which_all_workloads_have_finished(database_url: str) -> None:
+    script = Script("a")
+    script.workload("over-0a1b2").runs("a").finishes("a")
+    await write(database_url, script.appended, types=READ)
+    with LogReader.connect(database_url) as reader:
+        (told,) = queues_at(reader, reader.clock())
+    with served(database_url) as client:
+        for at in ({}, {"at": "now"}):
+            (item,) = api(client, "/queues", **at)["items"]
+            assert item["cluster_queue"] == told["cluster_queue"] == "cq"
+            assert api(client, "/queues/default/lq", **at)["cluster_queue"] == "cq"
+            assert [one["queue"] for one in api(client, "/clusterqueues/cq", **at)["queues"]] == ["lq"]
 
 
 def test_a_queue_with_a_name_that_has_to_be_quoted(database_url: str) -> None:
