@@ -34,17 +34,25 @@ _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s
 LEFT JOIN LATERAL (
-    SELECT e.position, e.data ->> 'uid' AS uid,
-           e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' AS finished
+    SELECT e.type, CASE WHEN e.type = 'WorkloadGone' THEN e.data ->> 'uid' END AS uid, CASE WHEN e.type = 'WorkloadObserved' THEN
+               e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' END AS finished
     FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved'
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('WorkloadObserved', 'WorkloadGone')
     ORDER BY e.position DESC LIMIT 1
 ) w ON true
 WHERE s.log = %(log)s AND s.kind = 'workload' AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)
   AND CASE
-      WHEN (%(finished)s OR NOT w.finished) AND NOT EXISTS (
-          SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadGone'
-            AND e.position > w.position AND e.data ->> 'uid' = w.uid) THEN true
+      WHEN w.type = 'WorkloadObserved' AND (%(finished)s OR NOT w.finished) THEN true
+      WHEN w.type = 'WorkloadGone' AND (
+          SELECT o.data ->> 'uid' <> w.uid AND (
+                  %(finished)s OR NOT o.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")')
+              AND NOT EXISTS (
+                  SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadGone'
+                    AND e.position > o.position AND e.data ->> 'uid' = o.data ->> 'uid')
+          FROM (
+              SELECT e.position, e.data FROM audit.events e
+              WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' ORDER BY e.position DESC LIMIT 1
+          ) o) THEN true
       ELSE (SELECT e.type LIKE '%%Decided' FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream
             ORDER BY e.position DESC LIMIT 1)
         OR EXISTS (

@@ -16,16 +16,15 @@ _PIECE = 200_000  # positions that are looked through at once
 _PART: LiteralString = """
 WITH part AS MATERIALIZED (
     SELECT e.stream, max(e.position) FILTER (WHERE e.type = 'WorkloadObserved') AS position,
-           array_agg(e.data ->> 'uid' ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone,
-           array_agg(e.position ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone_position,
-           array_agg(e.recorded_at ORDER BY e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone_at,
+           max(e.position) FILTER (WHERE e.type = 'WorkloadGone') AS gone,
+           max(e.recorded_at) FILTER (WHERE e.type = 'WorkloadGone') AS gone_at,
            min(e.recorded_at) FILTER (WHERE e.version = 1) AS since, min(e.recorded_at) AS first
     FROM audit.events e
     WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= %(until)s AND e.stream LIKE 'workload/%%'
       AND (e.type IN ('WorkloadObserved', 'WorkloadGone') OR e.version = 1)
     GROUP BY e.stream
 )
-SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
+SELECT p.*, w.*, g.* FROM part p LEFT JOIN LATERAL (
     SELECT w.recorded_at, w.data ->> 'uid' AS uid, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
            w.data ->> 'cluster_name' AS cluster, w.data -> 'owner' ->> 'kind' AS kind, w.data -> 'owner' ->> 'name' AS owner,
            jsonb_path_query_first(w.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
@@ -33,7 +32,17 @@ SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
     FROM (
         SELECT e.recorded_at, e.data FROM audit.events e WHERE e.log = %(log)s AND e.position = p.position OFFSET 0
     ) w
-) w ON true"""
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT e.data ->> 'uid' AS gone_uid FROM audit.events e
+    WHERE e.log = %(log)s AND e.position = p.gone AND p.gone > coalesce(p.position, 0) OFFSET 0
+) g ON true"""
+# A list shows another Workload of a name before it says that the one before is gone, which is then no end of it.
+_OWN_END: LiteralString = """
+SELECT e.position AS gone, e.recorded_at AS gone_at FROM audit.events e
+WHERE e.log = %(log)s AND e.stream = %(stream)s AND e.type = 'WorkloadGone' AND e.position > %(position)s
+  AND e.position <= %(head)s AND e.data ->> 'uid' = %(uid)s
+ORDER BY e.position DESC LIMIT 1"""
 
 
 class Seen(NamedTuple):
@@ -69,28 +78,30 @@ def workloads_seen(reader: LogReader, head: int) -> Iterator[list[Seen]]:
             if whole["since"] is None:
                 begun[row["stream"]] = whole
             elif whole["position"] is not None:
-                found.append(_seen(whole))
+                found.append(_seen(reader, whole, head))
         yield found
     # What began again after its first events left for an archive has no first event any more.
-    yield [_seen(row) for row in begun.values() if row["position"] is not None]
+    yield [_seen(reader, row, head) for row in begun.values() if row["position"] is not None]
 
 
 def _joined(later: dict[str, Any] | None, earlier: dict[str, Any]) -> dict[str, Any]:
     """Return what two parts of a stream say together."""
     if later is None:
         return earlier
+    if later["position"] is None and later["gone"] is not None:
+        earlier = {**earlier, **{name: later[name] for name in ("gone", "gone_at", "gone_uid")}}
     joined = later if later["position"] is not None else earlier
-    ends = {name: [*(earlier[name] or ()), *(later[name] or ())] for name in ("gone", "gone_position", "gone_at")}
-    return {**joined, **ends, "since": earlier["since"], "first": earlier["first"]}
+    return {**joined, "since": earlier["since"], "first": earlier["first"]}
 
 
-def _seen(row: dict[str, Any]) -> Seen:
-    # A list shows another one of the name before it says that the one before is gone.
-    ends = zip(row["gone"] or (), row["gone_position"] or (), row["gone_at"] or (), strict=True)
-    own = [(position, at) for uid, position, at in ends if uid == row["uid"] and position > row["position"]]
-    gone, gone_at = own[-1] if own else (None, None)
+def _seen(reader: LogReader, row: dict[str, Any], head: int) -> Seen:
+    if row["gone"] is not None and row["gone"] > row["position"] and row["gone_uid"] != row["uid"]:
+        asked = {name: row[name] for name in ("stream", "position", "uid")}
+        own = reader.rows(_OWN_END, **asked, head=head)
+        row = {**row, **(own[0] if own else {"gone": None, "gone_at": None})}
+    gone = row["gone"] is not None and row["gone"] > row["position"]
     return Seen(
         row["stream"], row["since"] or row["first"], row["position"], row["recorded_at"], row["queue"] or "",
         row["cluster_queue"] or "", row["cluster"] or "", row["kind"] or "", row["owner"] or "", row["result"],
-        gone, gone_at,
+        row["gone"] if gone else None, row["gone_at"] if gone else None,
     )  # fmt: skip
