@@ -209,14 +209,19 @@ def lost_node(reader: LogReader, node: str, since: datetime) -> LostNode | None:
         other = reader if name == reader.log else _beside(reader, name)
         if other is None:
             continue
-        gone, seen = (_newest(other, streams, types) for types in (_NODE_GONE, _NODE_SEEN))
-        if not any(one is not None and one.recorded_at >= since for one in (gone, seen)):
+        gone, seen = _newest(other, streams, _NODE_GONE), _newest(other, streams, _NODE_SEEN)
+        if all(one is None or one.recorded_at < since for one in (gone, seen)):
             continue
-        if gone is None or (seen is not None and (seen.position > gone.position or _uid(seen) != _uid(gone))):
-            # It is there: a list shows another one of its name before it says that the one before is gone.
+        if gone is None or _came_back(gone, seen):
             return None
         return LostNode(node=node, since=gone.recorded_at, log=name, position=gone.position)
     return None
+
+
+def _came_back(gone: Recorded, seen: Recorded | None) -> bool:
+    """Whether there is a node of the name after the end of one: a list shows another one before it says that the one
+    before is gone."""
+    return seen is not None and (seen.position > gone.position or _uid(seen) != _uid(gone))
 
 
 def _newest(reader: LogReader, streams: Sequence[str], types: Sequence[str]) -> Recorded | None:

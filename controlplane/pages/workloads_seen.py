@@ -95,13 +95,20 @@ def _joined(later: dict[str, Any] | None, earlier: dict[str, Any]) -> dict[str, 
 
 
 def _seen(reader: LogReader, row: dict[str, Any], head: int) -> Seen:
-    if row["gone"] is not None and row["gone"] > row["position"] and row["gone_uid"] != row["uid"]:
-        asked = {name: row[name] for name in ("stream", "position", "uid")}
-        own = reader.rows(_OWN_END, **asked, head=head)
-        row = {**row, **(own[0] if own else {"gone": None, "gone_at": None})}
-    gone = row["gone"] is not None and row["gone"] > row["position"]
+    gone, gone_at = _end(reader, row, head)
     return Seen(
         row["stream"], row["since"] or row["first"], row["position"], row["recorded_at"], row["queue"] or "",
         row["cluster_queue"] or "", row["cluster"] or "", row["kind"] or "", row["owner"] or "", row["result"],
-        row["gone"] if gone else None, row["gone_at"] if gone else None,
+        gone, gone_at,
     )  # fmt: skip
+
+
+def _end(reader: LogReader, row: dict[str, Any], head: int) -> tuple[int | None, datetime | None]:
+    """Return where, and when, a Workload was seen to be gone after it was seen last."""
+    gone, gone_at = row["gone"], row["gone_at"]
+    if gone is None or gone < row["position"]:
+        return None, None
+    if row["gone_uid"] == row["uid"]:
+        return gone, gone_at
+    own = reader.rows(_OWN_END, head=head, **{name: row[name] for name in ("stream", "position", "uid")})
+    return (own[0]["gone"], own[0]["gone_at"]) if own else (None, None)

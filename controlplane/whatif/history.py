@@ -238,8 +238,7 @@ class History:
             if past is None:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
             if event.uid != past.first.uid:
-                self.again.add(event.uid)
-                past.gone = past.gone or recorded.recorded_at  # a list may say so later
+                self._again(past, event, recorded)
                 return
             _seen(past, event, recorded.recorded_at)
             if past.reserved is event:
@@ -255,6 +254,11 @@ class History:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)
+
+    def _again(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
+        """Note that a Workload was made again under its name; a list may say later that the one before is gone."""
+        self.again.add(event.uid)
+        past.gone = past.gone or recorded.recorded_at
 
     def _new(self, recorded: Recorded, event: WorkloadObserved) -> PastWorkload:
         past = PastWorkload(recorded.stream, event, recorded.recorded_at)

@@ -205,16 +205,16 @@ class Measures:
         for stream in list(self._runs):
             self._ended(stream, self._end, lost=False)
         came = [key for key, at in self._arrived.items() if at > self._begin]
-        never = [key for key in came if key not in self._ran and key not in self._finished]
-        waited = [(self._gone.get(key, self._end) - self._arrived[key]).total_seconds() for key in never]
-        waits = sorted([*self._waits, *waited])
+        over = self._ran | self._finished
+        never = [key for key in came if key not in over]
+        waits = sorted([*self._waits, *map(self._waited, never)])
         names = sorted({*(name for name in capacities if "/" not in name), *self._placed, *self._hours})
         hours = (self._end - self._begin).total_seconds() / _HOUR
         share = {name: _share([(self._hours.get(name, {}), capacities.get(name, {}))], hours) for name in names}
         return Figures(
             arrived=len(came),
             started=len(self._waits),
-            waiting=sum(key not in self._gone for key in never),
+            waiting=len(set(never) - self._gone.keys()),
             finished=self._done,
             wait_p50=_rank(waits, 0.5),
             wait_p95=_rank(waits, 0.95),
@@ -228,6 +228,10 @@ class Measures:
             preemptions=sum(one.preemptions for one in self._queues.values()),
             queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
+
+    def _waited(self, key: str) -> float:
+        """Return for how many seconds a Workload waited that did not run: until it was gone, or the end."""
+        return (self._gone.get(key, self._end) - self._arrived[key]).total_seconds()
 
     def _of_cluster(self, name: str, share: float | None) -> ClusterFigures:
         hours = round(self._hours.get(name, Counter())[SLOTS], 4)

@@ -22,7 +22,7 @@ from controlplane.kube import kinds
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
-from controlplane.pages.concealing import OTHER, OTHER_POD, as_shown, plain_as_shown
+from controlplane.pages.concealing import NAMING, OTHER, OTHER_POD, as_shown, plain_as_shown
 from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API
@@ -206,7 +206,7 @@ def test_every_event_that_names_another_workload_is_known() -> None:
         (kind.__name__, name)
         for kind in READ
         for name in kind.__struct_fields__
-        if name in ("preemptor", "preemptor_uid", "victims", "preemptee", "workloads", "holders", "ahead", "woken")
+        if name in (*NAMING, "preemptee", "workloads", "holders", "ahead")
     }
     assert naming == {
         ("WorkloadPreemptionDecided", "preemptor"),
