@@ -162,6 +162,7 @@ def added_up(rows: Iterable[Mapping[str, Any]], by: Sequence[str]) -> list[dict[
         hours = row["resource_hours"]
         if hours is None:
             total["unknown_hours"] += row["run_hours"]
-        for resource, amount in sorted((hours or {}).items()):
+        said = {resource: amount for resource, amount in (hours or {}).items() if amount is not None}
+        for resource, amount in sorted(said.items()):
             total["resource_hours"][resource] = total["resource_hours"].get(resource, Decimal(0)) + Decimal(str(amount))
     return [found[key] for key in sorted(found, key=lambda key: [str(part or "") for part in key])]
