@@ -153,6 +153,9 @@ async def test_lists_have_only_what_may_be_seen(world: World) -> None:
         listed = (await client.get(f"{API}/workloads", headers=token("ada"))).json()
         assert listed["namespaces"] == ["team-a"]
         assert listed["total"] == len(listed["items"])
+        for user, told in (("auditor", True), ("ada", False)):
+            usage = (await client.get(f"{API}/usage", headers=token(user))).json()
+            assert bool(usage["workloads"]) is told
         page = (await client.get("/workloads", headers=token("ada"))).text
         assert "team-b" not in page
         assert 'href="/outages"' not in page

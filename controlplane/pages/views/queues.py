@@ -85,7 +85,8 @@ class UsageRow(Value):
 
 class UsageTable(Value):
     """The hours that jobs ran from `since` on, added up by `by`. Not `complete` for a while after the pages' start:
-    `looked_at` of `workloads` were looked at so far, the newest first."""
+    `looked_at` of `workloads` were looked at so far, the newest first; 0 for who may not see all namespaces, of which
+    these are."""
 
     by: list[str]
     since: date
@@ -280,6 +281,7 @@ def hours(asked: Asked) -> UsageTable:
     since = until - timedelta(days=int(asked.given["days"]))
     found = asked.follower.usage.found(since, until, names)
     kept = added_up(found.rows, by)
+    looked_at, workloads = (found.looked_at, found.workloads) if asked.allowed is None else (0, 0)
     return UsageTable(
         by=by,
         since=since,
@@ -294,6 +296,6 @@ def hours(asked: Asked) -> UsageTable:
             for row in kept
         ],
         complete=found.complete,
-        looked_at=found.looked_at,
-        workloads=found.workloads,
+        looked_at=looked_at,
+        workloads=workloads,
     )
