@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from controlplane.clusters.credentials import Credentials
+from controlplane.kube.documents import UNREADABLE
 
 Reason = Literal["BadKubeConfig", "InsecureKubeConfig", "BadClusterProfile", "BadRestConfig"]
 BAD: Reason = "BadKubeConfig"
@@ -215,7 +216,7 @@ def _tree(data: bytes) -> object:
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
         raise _unparseable(f"yaml:{line} not valid YAML") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+    except UNREADABLE:
         raise _unparseable("yaml: not valid YAML") from None
     return tree
 
