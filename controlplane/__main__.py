@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -38,6 +39,9 @@ def main() -> NoReturn:
     """Run the program and leave it."""
     if os.getpid() == 1:  # of a container: the kernel drops a signal for which process 1 has no handler
         signal.signal(signal.SIGTERM, _end)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started it has closed that: nobody reads what is said there
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     sys.exit(run())
 
 

@@ -28,6 +28,7 @@ from controlplane.controllers.scheduling.gangs.state import GANG
 from controlplane.controllers.scheduling.queue.queue import Queue, QueueTiming
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod
+from controlplane.kube.documents import UNREADABLE
 
 DEFAULT_PROFILE = "controlplane"
 
@@ -71,7 +72,9 @@ def load(path: str) -> Setup:
         raise BadConfiguration(f"scheduler.config: {path} cannot be read: it is not UTF-8 text") from None
     try:
         found: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except RecursionError:
+        raise BadConfiguration(f"scheduler.config: {path} is nested too deep to be read") from None
+    except UNREADABLE as error:
         raise BadConfiguration(f"scheduler.config: {path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict):
         raise BadConfiguration(

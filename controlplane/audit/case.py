@@ -59,13 +59,15 @@ Answer = tuple[str, list[Recorded | None]]
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What the sentences are made of."""
+    """What the sentences are made of. `begin` is the position of the first observation of the Workload: what its stream
+    has before is of another one that had its name, and tells nothing of it."""
 
     state: WorkloadState
     context: WorkloadContext
     now: datetime
     events: Sequence[Recorded]
     standing: Standing
+    begin: int = 0
 
     @property
     def stream(self) -> str:
@@ -73,8 +75,12 @@ class Case(msgspec.Struct, frozen=True):
         return f"workload/{self.state.namespace}/{self.state.name}"
 
     def last(self, *types: type[Event], test: Callable[[Recorded], bool] = lambda recorded: True) -> Recorded | None:
-        """Return the newest event of some types that passes a test."""
-        return next((e for e in reversed(self.events) if isinstance(e.event, types) and test(e)), None)
+        """Return the newest event of some types that passes a test, of its own stream since it began."""
+        return next((e for e in self.backwards() if isinstance(e.event, types) and test(e)), None)
+
+    def backwards(self) -> Iterator[Recorded]:
+        """Yield the events, the newest first, without those of another Workload that had its name before."""
+        return (e for e in reversed(self.events) if e.stream != self.stream or e.position >= self.begin)
 
     def since(self, kind: type[E], test: Callable[[E], bool], cluster: str = MANAGEMENT) -> Recorded | None:
         """Return the event since which something holds of the object that a cluster showed last: not the newest that
@@ -201,7 +207,7 @@ def taken_back(case: Case) -> Answer | None:
 def _eviction(case: Case) -> Recorded | None:
     """Return the observation with which the newest eviction was first seen."""
     first: Recorded | None = None
-    for recorded in reversed(case.events):
+    for recorded in case.backwards():
         if isinstance(recorded.event, WorkloadObserved):
             if recorded.event.is_true("Evicted"):
                 first = recorded

@@ -120,11 +120,12 @@ def cluster(reader: LogReader, policy: MultiKueuePolicy, name: str, now: datetim
     return Description(value={**one, "workloads": named}, fields=fields, tables=[workloads], moments=moments)
 
 
-def queue(reader: LogReader, name: str, now: datetime) -> Description | None:
+def queue(reader: LogReader, name: str) -> Description | None:
     """Describe a LocalQueue (NAMESPACE/NAME) or a ClusterQueue; None if the log knows neither it nor one that leads to
     it.
     """
     namespace, slash, local = name.partition("/")
+    now = reader.clock()  # that of the events: this machine's may be another one
     return _local_queue(reader, namespace, local, now) if slash else _cluster_queue(reader, name, now)
 
 
@@ -142,12 +143,11 @@ def _local_queue(reader: LogReader, namespace: str, name: str, now: datetime) ->
 
 
 def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description | None:
-    led = {(one["namespace"], one["queue"]) for one in leading_to(reader, name)}
-    known = queues_at(reader, now, None)
-    leads = [one for one in known if one["cluster_queue"] == name or (one["namespace"], one["queue"]) in led]
+    led = leading_to(reader, name)
+    leads = _leads(queues_at(reader, now, None), led, name)
     moments = own_entries(reader, f"clusterqueue/{name}", f"quota/queue/{name}")
     seen = cluster_queue_at(reader, name)
-    if not leads and not moments and seen is None:
+    if not leads and not led and not moments and seen is None:
         return None
     head = {"kind": "ClusterQueue", "namespace": "", "name": name}
     counts = _counts(leads)
@@ -175,6 +175,14 @@ def _cluster_queue(reader: LogReader, name: str, now: datetime) -> Description |
         ],
         moments=moments,
     )
+
+
+def _leads(known: Sequence[Mapping[str, Any]], led: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """Return the LocalQueues that lead to a ClusterQueue. What a Workload of one had quota of (`led`) tells where it
+    leads only as long as nothing else does."""
+    places = [(one["namespace"], one["queue"]) for one in led]
+    unknown = [one for one in known if not one["cluster_queue"] and (one["namespace"], one["queue"]) in places]
+    return [one for one in known if one["cluster_queue"] == name or one in unknown]
 
 
 def _counts(queues: Sequence[Mapping[str, Any]]) -> dict[str, int]:

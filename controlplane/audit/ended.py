@@ -13,7 +13,7 @@ from http import HTTPStatus
 import msgspec
 
 from controlplane.audit.case import STAMP, Answer, Case, refusal, restored, result_of, said_of_restore, taken_back
-from controlplane.audit.runs_seen import JobRun, admitted_here, bounds_of, overlaps, runs, times
+from controlplane.audit.runs_seen import JobRun, admitted_here, begin_of, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
     ClusterConnected,
@@ -62,7 +62,7 @@ def untold(case: Case) -> Answer:
 
 def statements(case: Case) -> list[Statement]:
     """Return what is to be said of a Workload that has ended."""
-    begin = _begin(case)
+    begin = begin_of(case.events, case.stream)
     if begin is None:
         return []
     seen = begin.event
@@ -76,16 +76,6 @@ def statements(case: Case) -> list[Statement]:
     if here:
         return [*found_statements, *_in_all_here(here, begin, end)]
     return [*found_statements, _times(found, begin, end), *_at_once(found, begin, end)]
-
-
-def _begin(case: Case) -> Recorded | None:
-    """Return the first observation of the Workload: of those that had its name, the last one."""
-    last = case.last(WorkloadObserved, test=lambda e: e.stream == case.stream)
-    if last is None:
-        return None
-    uid = getattr(last.event, "uid", "")
-    own = (e for e in case.events if e.stream == case.stream and isinstance(e.event, WorkloadObserved))
-    return next(e for e in own if getattr(e.event, "uid", "") == uid)
 
 
 def _end(case: Case, begin: Recorded) -> Recorded:

@@ -26,7 +26,16 @@ from controlplane.log.event import canonical
 FORMAT, VERSION = "controlplane-evidence", 2
 _VERSIONS = (1, 2)
 """Files of version 1 have no proofs."""
-_OF_ANOTHER_TYPE = (TypeError, AttributeError, KeyError, ValueError, OverflowError, struct.error, msgspec.MsgspecError)
+_OF_ANOTHER_TYPE = (
+    TypeError,
+    AttributeError,
+    KeyError,
+    ValueError,
+    OverflowError,
+    struct.error,
+    msgspec.MsgspecError,
+    RecursionError,
+)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {
     "header": {
@@ -149,12 +158,13 @@ class EvidenceCheck:
         """Return a line's object, after its spelling and its hash were checked; None if it has none."""
         try:
             row = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            row = None
-        if not isinstance(row, dict):
+            spelled = canonical(row)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            row = spelled = None
+        if not isinstance(row, dict) or spelled is None:
             self._wrong(number, "it is not a JSON object")
             return None
-        if canonical(row) + b"\n" != line:
+        if spelled + b"\n" != line:
             self._wrong(number, "it is not in the canonical spelling: it was changed")
         elif row.get("sha256") != sha256({name: value for name, value in row.items() if name != "sha256"}):
             self._wrong(number, "its SHA-256 is another one: it was changed")

@@ -39,6 +39,7 @@ from controlplane.audit.case import (
     went_with_restore,
 )
 from controlplane.audit.ended import statements, untold
+from controlplane.audit.runs_seen import begin_of
 from controlplane.audit.standing import check_of, grace, standing, unknown_copy
 from controlplane.controllers.connectivity.eligibility import ClustersJudged
 from controlplane.controllers.connectivity.events import MANAGEMENT, MassOutageBegan
@@ -76,7 +77,8 @@ def explain(state: WorkloadState, context: WorkloadContext, events: Sequence[Rec
     `events`, in order: those of its stream, of its job's and of the clusters'. Those not about it do no harm.
     """
     stands = standing(state, context, now)
-    case = Case(state, context, now, events, stands)
+    begun = begin_of(events, f"workload/{state.namespace}/{state.name}")
+    case = Case(state, context, now, events, stands, begun.position if begun is not None else 0)
     sentence, rests_on = ANSWERS[stands.word](case)
     added, shows = after_restore(case)
     sentence, rests_on = f"{sentence} {added}", [*rests_on, *shows]

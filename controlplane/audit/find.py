@@ -41,8 +41,9 @@ CROSS JOIN LATERAL (
 WHERE s.log = %(log)s AND s.kind = 'workload' AND s.namespace = %(namespace)s
   AND strpos(s.name, left(%(job)s, 200)) > 0 AND f.type <> 'WorkloadObserved'
   AND EXISTS (SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'RemoteJobObserved'
-              AND e.data ->> 'name' = %(job)s)
-  AND NOT EXISTS (SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved')
+              AND e.data ->> 'name' = %(job)s AND (%(until)s::bigint IS NULL OR e.position <= %(until)s))
+  AND NOT EXISTS (SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved'
+                  AND (%(until)s::bigint IS NULL OR e.position <= %(until)s))
 ORDER BY s.stream"""
 
 
@@ -166,5 +167,5 @@ def strays_of(reader: LogReader, events: Sequence[Recorded]) -> list[str]:
     seen = next((e.event for e in reversed(events) if isinstance(e.event, WorkloadObserved)), None)
     if seen is None or seen.owner is None or not seen.sliced or seen.is_true("Finished"):
         return []
-    rows = reader.rows(_STRAYS, namespace=seen.namespace, job=seen.owner.name)
+    rows = reader.rows(_STRAYS, namespace=seen.namespace, job=seen.owner.name, until=reader.until)
     return [row["stream"] for row in rows]

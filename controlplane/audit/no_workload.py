@@ -15,21 +15,20 @@ from controlplane.controllers.jobframework.events import (
 from controlplane.controllers.jobframework.pod_events import QueuedPodGone, QueuedPodObserved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved
 from controlplane.log.event import Recorded
-from controlplane.runtime.explanation import Explanation, Standing, last
+from controlplane.runtime.explanation import Explanation, Standing, last, last_seen
 
 _OURS = (QueuedJobObserved, QueuedPodObserved)
-_OF_THE_FRAMEWORK = (QueuedJobGone, QueuedPodGone, *_OURS)
+_OURS_GONE = (QueuedJobGone, QueuedPodGone)
 _LABEL = "the label kueue.x-k8s.io/queue-name"
 _OF_OTHERS = "Where multikueue.recordedWorkloads is own, those of queues that lead to another service are not recorded."
-_SEEN = (JobObserved, JobGone, *_OF_THE_FRAMEWORK)
 
 
 def without_workload(events: Sequence[Recorded]) -> Explanation:
     """Return why a job that was seen has no Workload: `events` are those of the job, by position.
 
     Where this service makes Workloads, what it saw of the job for that counts, and not what MultiKueue saw."""
-    seen = last(events, *_OF_THE_FRAMEWORK) or last(events, *_SEEN)
-    if seen is not None and isinstance(seen.event, (JobGone, QueuedJobGone, QueuedPodGone)):
+    seen = last_seen(events, _OURS, _OURS_GONE) or last_seen(events, (JobObserved,), (JobGone,))
+    if seen is not None and isinstance(seen.event, (JobGone, *_OURS_GONE)):
         text = "The job is gone, and no Workload of it was ever seen."
         return Explanation(Standing("Deleted", "", ""), text, [seen])
     stands = Standing("Pending", "", "its Workload to be made")

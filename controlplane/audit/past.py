@@ -32,18 +32,22 @@ _WORKLOADS: LiteralString = (
 )
 _CLUSTERS: LiteralString = "SELECT * FROM audit.fleet_at(%(log)s, %(at)s) ORDER BY cluster"
 # LocalQueues have a history of their own where the webhook of jobs, or never-twice of a queue, needs them, and where
-# this service decides on quota.
+# this service decides on quota. What is gone is so by its UID: a list shows another one of the name before it says that
+# the one before is gone.
 _CLUSTER_QUEUES: LiteralString = """
 SELECT s.namespace, s.name, coalesce(e.data ->> 'cluster_queue', e.data #>> '{spec,clusterQueue}') AS cluster_queue
 FROM audit.streams s
 CROSS JOIN LATERAL (
-    SELECT e.type, e.data FROM audit.events e
+    SELECT e.position, e.data FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.recorded_at <= %(at)s
-      AND e.type IN ('LocalQueueObserved', 'LocalQueueGone', 'AdmissionLocalQueueObserved', 'AdmissionLocalQueueGone')
+      AND e.type IN ('LocalQueueObserved', 'AdmissionLocalQueueObserved')
     ORDER BY e.position DESC LIMIT 1
 ) e
 WHERE s.log = %(log)s AND (s.kind = 'localqueue' OR s.stream >= 'admission/localqueue/' AND s.stream < 'admission/localqueue0')
-  AND e.type IN ('LocalQueueObserved', 'AdmissionLocalQueueObserved')
+  AND NOT EXISTS (
+      SELECT FROM audit.events g
+      WHERE g.log = s.log AND g.stream = s.stream AND g.recorded_at <= %(at)s AND g.position > e.position
+        AND g.type IN ('LocalQueueGone', 'AdmissionLocalQueueGone') AND g.data ->> 'uid' = e.data ->> 'uid')
   AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)"""
 # Where LocalQueues are not watched, a Workload that has quota says where its LocalQueue led to.
 _ADMITTED_BY: LiteralString = """
@@ -158,6 +162,7 @@ def added_up(rows: Iterable[Mapping[str, Any]], by: Sequence[str]) -> list[dict[
         hours = row["resource_hours"]
         if hours is None:
             total["unknown_hours"] += row["run_hours"]
-        for resource, amount in sorted((hours or {}).items()):
+        said = {resource: amount for resource, amount in (hours or {}).items() if amount is not None}
+        for resource, amount in sorted(said.items()):
             total["resource_hours"][resource] = total["resource_hours"].get(resource, Decimal(0)) + Decimal(str(amount))
     return [found[key] for key in sorted(found, key=lambda key: [str(part or "") for part in key])]

@@ -61,7 +61,7 @@ _LEAVES = (
     "CandidateGone", "DelegateMissing", "SourceDeleted", "PlaceholderGone",
 )  # fmt: skip
 """The types of events with which a pod, or what was held for it, leaves a node."""
-_NODE_GONE = ("NodeGone", "AdmissionNodeGone")
+_NODE_SEEN, _NODE_GONE = ("NodeObserved", "AdmissionNodeObserved"), ("NodeGone", "AdmissionNodeGone")
 _LOGS = 20  # logs of one database in which a node is looked for
 
 
@@ -209,13 +209,27 @@ def lost_node(reader: LogReader, node: str, since: datetime) -> LostNode | None:
         other = reader if name == reader.log else _beside(reader, name)
         if other is None:
             continue
-        newest = next(iter(other.events(Filter(streams=streams), limit=1, newest=True)), None)
-        if newest is None or newest.recorded_at < since:
+        gone, seen = _newest(other, streams, _NODE_GONE), _newest(other, streams, _NODE_SEEN)
+        if all(one is None or one.recorded_at < since for one in (gone, seen)):
             continue
-        if type_of(newest) not in _NODE_GONE:
+        if gone is None or _came_back(gone, seen):
             return None
-        return LostNode(node=node, since=newest.recorded_at, log=name, position=newest.position)
+        return LostNode(node=node, since=gone.recorded_at, log=name, position=gone.position)
     return None
+
+
+def _came_back(gone: Recorded, seen: Recorded | None) -> bool:
+    """Whether there is a node of the name after the end of one: a list shows another one before it says that the one
+    before is gone."""
+    return seen is not None and (seen.position > gone.position or _uid(seen) != _uid(gone))
+
+
+def _newest(reader: LogReader, streams: Sequence[str], types: Sequence[str]) -> Recorded | None:
+    return next(iter(reader.events(Filter(streams=streams, types=types), limit=1, newest=True)), None)
+
+
+def _uid(recorded: Recorded) -> str:
+    return str(getattr(recorded.event, "uid", ""))
 
 
 def _beside(reader: LogReader, name: str) -> LogReader | None:

@@ -20,10 +20,15 @@ from controlplane.kube import kinds
 
 def cluster_queue_at(reader: LogReader, name: str) -> AdmissionClusterQueueObserved | None:
     """Return a ClusterQueue as it was seen last; None if admission never saw it, or it is gone."""
-    types = ["AdmissionClusterQueueObserved", "AdmissionClusterQueueGone"]
-    newest = Filter(streams=[stream_of(kinds.CLUSTER_QUEUES, "", name)], types=types)
-    seen = next((one.event for one in reader.events(newest, limit=1, newest=True)), None)
-    return seen if isinstance(seen, AdmissionClusterQueueObserved) else None
+    streams = [stream_of(kinds.CLUSTER_QUEUES, "", name)]
+    newest = Filter(streams=streams, types=["AdmissionClusterQueueObserved"])
+    seen = next(iter(reader.events(newest, limit=1, newest=True)), None)
+    if seen is None or not isinstance(seen.event, AdmissionClusterQueueObserved):
+        return None
+    # A list shows another one of the name before it says that the one before is gone.
+    ends = Filter(streams=streams, types=["AdmissionClusterQueueGone"], after=seen.position)
+    gone = any(getattr(one.event, "uid", "") == seen.event.uid for one in reader.events(ends))
+    return None if gone else seen.event
 
 
 def active_of(seen: AdmissionClusterQueueObserved | None) -> str:
@@ -95,14 +100,16 @@ def cluster_queues_of(reader: LogReader, local: Sequence[Mapping[str, Any]]) -> 
 _THERE: LiteralString = """
 SELECT DISTINCT s.name FROM audit.streams s
 CROSS JOIN LATERAL (
-    SELECT e.type FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN (
-        'ClusterQueueObserved', 'ClusterQueueGone', 'AdmissionClusterQueueObserved', 'AdmissionClusterQueueGone')
+    SELECT e.position, e.data ->> 'uid' AS uid FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('ClusterQueueObserved', 'AdmissionClusterQueueObserved')
     ORDER BY e.version DESC LIMIT 1
 ) e
 WHERE s.log = %(log)s
   AND (s.kind = 'clusterqueue' OR s.stream >= 'admission/clusterqueue/' AND s.stream < 'admission/clusterqueue0')
-  AND e.type LIKE '%%Observed'"""
+  AND NOT EXISTS (
+      SELECT FROM audit.events g
+      WHERE g.log = s.log AND g.stream = s.stream AND g.position > e.position
+        AND g.type IN ('ClusterQueueGone', 'AdmissionClusterQueueGone') AND g.data ->> 'uid' = e.uid)"""
 
 
 def shape_seen(seen: AdmissionClusterQueueObserved | None) -> dict[str, str]:

@@ -4,7 +4,8 @@ In: a reader, the engine's settings, a Workload's name. Out: an `AdmissionIndex`
 decides. Of queues, flavors and checks the newest observation is read, in the order in which they came, before
 everything else; of Workloads those that have quota, and those that wait in the same Cohort tree, each from what was
 seen of it before it was decided about last. What ended, and what was decided before, is not read: the log may be
-long."""
+long. What is gone is so by its UID: a list shows another object of a name before it says that the one before is
+gone."""
 
 from __future__ import annotations
 
@@ -28,13 +29,11 @@ CROSS JOIN LATERAL (
     SELECT e.position FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream ORDER BY e.version LIMIT 1
 ) f
 CROSS JOIN LATERAL (
-    SELECT e.position FROM audit.events e
+    SELECT e.position, e.data ->> 'uid' AS uid FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
-      AND e.type IN ('AdmissionClusterQueueObserved', 'AdmissionClusterQueueGone', 'AdmissionCohortObserved', 'AdmissionCohortGone',
-                     'AdmissionLocalQueueObserved', 'AdmissionLocalQueueGone', 'AdmissionFlavorObserved', 'AdmissionFlavorGone',
-                     'AdmissionCheckSeen', 'AdmissionCheckUnseen', 'AdmissionNamespaceObserved', 'AdmissionNamespaceGone',
-                     'AdmissionLimitRangeObserved', 'AdmissionLimitRangeGone', 'AdmissionRuntimeClassObserved',
-                     'AdmissionRuntimeClassGone', 'AdmissionTopologyObserved', 'AdmissionTopologyGone')
+      AND e.type IN ('AdmissionClusterQueueObserved', 'AdmissionCohortObserved', 'AdmissionLocalQueueObserved',
+                     'AdmissionFlavorObserved', 'AdmissionCheckSeen', 'AdmissionNamespaceObserved',
+                     'AdmissionLimitRangeObserved', 'AdmissionRuntimeClassObserved', 'AdmissionTopologyObserved')
     ORDER BY e.version DESC LIMIT 1
 ) n
 WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
@@ -42,6 +41,12 @@ WHERE s.log = %(log)s AND s.stream >= 'admission/' AND s.stream < 'admission0'
   AND NOT (s.stream >= 'admission/node/' AND s.stream < 'admission/node0')
   AND NOT (s.stream >= 'admission/placed/' AND s.stream < 'admission/placed0')
   AND NOT (s.stream >= 'admission/resourceslice/' AND s.stream < 'admission/resourceslice0')
+  AND NOT EXISTS (
+      SELECT FROM audit.events e
+      WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s AND e.position > n.position
+        AND e.type IN ('AdmissionClusterQueueGone', 'AdmissionCohortGone', 'AdmissionLocalQueueGone', 'AdmissionFlavorGone',
+                       'AdmissionCheckUnseen', 'AdmissionNamespaceGone', 'AdmissionLimitRangeGone', 'AdmissionRuntimeClassGone',
+                       'AdmissionTopologyGone') AND e.data ->> 'uid' = n.uid)
 ORDER BY f.position"""
 # Of each Node, and of each pod on one, what was seen last. Where no flavor names a topology there are none.
 _NODES: LiteralString = """
@@ -57,16 +62,20 @@ ORDER BY n.position"""
 _DEVICES: LiteralString = """
 SELECT n.position FROM audit.streams s
 CROSS JOIN LATERAL (
-    SELECT e.position, e.type FROM audit.events e
+    SELECT e.position, e.data ->> 'uid' AS uid FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
-      AND e.type IN ('AdmissionClaimTemplateObserved', 'AdmissionClaimTemplateGone', 'AdmissionDeviceClassObserved',
-                     'AdmissionDeviceClassGone', 'AdmissionResourceSliceObserved', 'AdmissionResourceSliceGone')
+      AND e.type IN ('AdmissionClaimTemplateObserved', 'AdmissionDeviceClassObserved', 'AdmissionResourceSliceObserved')
     ORDER BY e.version DESC LIMIT 1
 ) n
 WHERE s.log = %(log)s
   AND ((s.stream >= 'admission/claimtemplate/' AND s.stream < 'admission/claimtemplate0')
     OR (s.stream >= 'admission/deviceclass/' AND s.stream < 'admission/deviceclass0')
     OR (s.stream >= 'admission/resourceslice/' AND s.stream < 'admission/resourceslice0'))
+  AND NOT EXISTS (
+      SELECT FROM audit.events e
+      WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s AND e.position > n.position
+        AND e.type IN ('AdmissionClaimTemplateGone', 'AdmissionDeviceClassGone', 'AdmissionResourceSliceGone')
+        AND e.data ->> 'uid' = n.uid)
 ORDER BY n.position"""
 _SAMPLES: LiteralString = """
 SELECT e.position FROM audit.streams s
@@ -83,9 +92,8 @@ CROSS JOIN LATERAL (
     WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s ORDER BY e.version DESC LIMIT 1
 ) l
 CROSS JOIN LATERAL (
-    SELECT e.position, e.type, e.data FROM audit.events e
-    WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s
-      AND e.type IN ('AdmissionWorkloadObserved', 'AdmissionWorkloadGone')
+    SELECT e.position, e.data FROM audit.events e
+    WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s AND e.type = 'AdmissionWorkloadObserved'
     ORDER BY e.version DESC LIMIT 1
 ) w
 LEFT JOIN LATERAL (
@@ -107,7 +115,10 @@ CROSS JOIN LATERAL (
 ) p
 WHERE s.log = %(log)s AND s.stream >= 'admission/workload/' AND s.stream < 'admission/workload0'
   AND NOT (l.type = 'QuotaPosted' AND l.reason IN ('WorkloadFinished', 'WorkloadDeleted'))
-  AND w.type = 'AdmissionWorkloadObserved'
+  AND NOT EXISTS (
+      SELECT FROM audit.events e
+      WHERE e.log = s.log AND e.stream = s.stream AND e.position <= %(until)s AND e.position > w.position
+        AND e.type = 'AdmissionWorkloadGone' AND e.data ->> 'uid' = w.data ->> 'uid')
   AND NOT w.data @? '$.status.conditions[*] ? (@.type == "Finished" && @.status == "True")'
   AND ((w.data ->> 'namespace') || '/' || coalesce(w.data ->> 'queue', '') = ANY(%(queues)s)
        OR w.data @? '$.status.conditions[*] ? (@.type == "QuotaReserved" && @.status == "True")')"""

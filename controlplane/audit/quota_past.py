@@ -67,12 +67,13 @@ class WaitInterval(Value):
 
 
 class _Story:
-    """The fold of one Workload's events. `open`: the interval that lasts; `preemptor`: for whom it was preempted
-    last."""
+    """The fold of one Workload's events. `open`: the interval that lasts; `preemptor`: for whom it was preempted last;
+    `uid`: its own, by which it is gone. Of another one that had its name before, nothing holds of it."""
 
     def __init__(self) -> None:
         self.found: list[WaitInterval] = []
         self.open: WaitInterval | None = None
+        self.uid = ""
         self.preemptor = ""
         self.reserved = False
         self.decided: admission.WorkloadInadmissible | None = None
@@ -81,10 +82,11 @@ class _Story:
         """Take one more event."""
         match recorded.event:
             case admission.AdmissionWorkloadObserved() as seen:
+                if seen.uid != self.uid:
+                    self._begin(recorded, seen.uid)
                 self._seen(recorded, seen)
-            case admission.AdmissionWorkloadGone():
-                self._end(recorded)
-                self.preemptor, self.decided = "", None
+            case admission.AdmissionWorkloadGone() as gone if gone.uid == self.uid:
+                self._begin(recorded, "")
             case admission.WorkloadInadmissible() as waits:
                 self.decided = waits
                 self._waits(recorded, waits.why, waits.message, waits)
@@ -96,6 +98,11 @@ class _Story:
             case admission.QuotaPosted(reason=AdmissionReason.RESERVATION_OVERTAKEN):
                 self.reserved = False
                 self._waits(recorded, "", "")
+
+    def _begin(self, recorded: Recorded, uid: str) -> None:
+        """Forget what was of the one before of the name."""
+        self._end(recorded)
+        self.uid, self.preemptor, self.reserved, self.decided = uid, "", False, None
 
     def _seen(self, recorded: Recorded, seen: admission.AdmissionWorkloadObserved) -> None:
         conditions: dict[str, Json] = {str(one.get("type")): one for one in seen.status.get("conditions") or ()}

@@ -23,7 +23,7 @@ from controlplane.controllers.quota.admission.observe import ADMISSION
 from controlplane.controllers.quota.admission.reasons import REASONS as ADMISSION_REASONS
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Event, Recorded, Unknown
-from controlplane.runtime.explanation import Explanation, Standing
+from controlplane.runtime.explanation import Explanation, Standing, last_seen
 
 OF_WORKLOAD, OF_JOB = f"{ADMISSION}/workload/", f"{JOB_FRAMEWORK}/job/"
 """How the streams begin that tell of a Workload, and of a job with its Workloads."""
@@ -150,14 +150,15 @@ def explain_admission(events: Sequence[Recorded]) -> Explanation | None:
     Workload of which MultiKueue has no stream.
     """
     kept = [one for one in events if one.stream.startswith(OF_WORKLOAD)]
-    last = next((one for one in reversed(kept) if isinstance(one.event, _WORKLOAD_SEEN)), None)
+    last = last_seen(kept, (admission.AdmissionWorkloadObserved,), (admission.AdmissionWorkloadGone,))
     if last is None:
         return None
     seen = last.event
     if not isinstance(seen, admission.AdmissionWorkloadObserved):
         return Explanation(Standing("Deleted"), "It is gone.", [last])
     stands, sentence = _standing(seen)
-    decided = next((one for one in reversed(kept) if turn(one.event)), None)
+    begun = next(one.position for one in kept if getattr(one.event, "uid", "") == seen.uid)
+    decided = next((one for one in reversed(kept) if turn(one.event) and one.position > begun), None)
     proof = {one.position: one for one in (last, decided) if one is not None}
     return Explanation(stands, sentence, [proof[position] for position in sorted(proof)])
 

@@ -19,6 +19,7 @@ from controlplane.audit.quota_load import load
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.quota.admission.events import (
     AdmissionInputRefused,
+    AdmissionWorkloadGone,
     ReservationRetried,
     WorkloadPreemptionDecided,
 )
@@ -59,8 +60,11 @@ def answer(
 
 def _paused(reader: LogReader, namespace: str, name: str, now: datetime) -> str:
     """Return that a Workload was preempted so often that it is not tried for a while, "" if that is not so."""
+    streams = [stream_of(kinds.WORKLOADS, namespace, name)]
     types = [WorkloadPreemptionDecided.__name__, ReservationRetried.__name__]
-    wanted = Filter(streams=[stream_of(kinds.WORKLOADS, namespace, name)], types=types)
+    # Of another one that had its name before, nothing counts.
+    ends = reader.events(Filter(streams=streams, types=[AdmissionWorkloadGone.__name__]), limit=1, newest=True)
+    wanted = Filter(streams=streams, types=types, after=max((one.position for one in ends), default=0))
     state = WorkloadState()
     for recorded in reader.events(wanted, limit=2 * KEPT, newest=True):
         if isinstance(recorded.event, WorkloadPreemptionDecided):

@@ -30,11 +30,11 @@ _ALL_AT_ONCE = 5000  # rows that are fetched from the server in one go
 
 # Workload streams that something may still come of: the Workload is there and has not finished, or a copy is left, or a
 # decision was the last event. A stream is asked for more than its newest events only if its Workload is gone or
-# finished.
+# finished. A list shows another one of its name before it says that the one before is gone, which is then no end of it.
 _LIVE: LiteralString = """
 SELECT s.stream FROM audit.streams s
 LEFT JOIN LATERAL (
-    SELECT e.type, CASE WHEN e.type = 'WorkloadObserved' THEN
+    SELECT e.type, CASE WHEN e.type = 'WorkloadGone' THEN e.data ->> 'uid' END AS uid, CASE WHEN e.type = 'WorkloadObserved' THEN
                e.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")' END AS finished
     FROM audit.events e
     WHERE e.log = s.log AND e.stream = s.stream AND e.type IN ('WorkloadObserved', 'WorkloadGone')
@@ -43,6 +43,16 @@ LEFT JOIN LATERAL (
 WHERE s.log = %(log)s AND s.kind = 'workload' AND (%(namespace)s::text IS NULL OR s.namespace = %(namespace)s)
   AND CASE
       WHEN w.type = 'WorkloadObserved' AND (%(finished)s OR NOT w.finished) THEN true
+      WHEN w.type = 'WorkloadGone' AND (
+          SELECT o.data ->> 'uid' <> w.uid AND (
+                  %(finished)s OR NOT o.data @? '$.conditions[*] ? (@.type == "Finished" && @.status == "True")')
+              AND NOT EXISTS (
+                  SELECT FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadGone'
+                    AND e.position > o.position AND e.data ->> 'uid' = o.data ->> 'uid')
+          FROM (
+              SELECT e.position, e.data FROM audit.events e
+              WHERE e.log = s.log AND e.stream = s.stream AND e.type = 'WorkloadObserved' ORDER BY e.position DESC LIMIT 1
+          ) o) THEN true
       ELSE (SELECT e.type LIKE '%%Decided' FROM audit.events e WHERE e.log = s.log AND e.stream = s.stream
             ORDER BY e.position DESC LIMIT 1)
         OR EXISTS (

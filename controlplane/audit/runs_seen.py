@@ -48,6 +48,19 @@ class Overlap(Value):
     lasted: timedelta
 
 
+def begin_of(events: Iterable[Recorded], stream: str) -> Recorded | None:
+    """Return the first observation of the Workload of a stream, of those that had its name the last one; None if none
+    was ever seen."""
+    first: Recorded | None = None
+    for recorded in events:
+        if recorded.stream != stream or not isinstance(recorded.event, WorkloadObserved):
+            continue
+        before = first.event if first is not None else None
+        if not isinstance(before, WorkloadObserved) or before.uid != recorded.event.uid:
+            first = recorded
+    return first
+
+
 def runs(policy: MultiKueuePolicy, events: Iterable[Recorded], stream: str, uid: str) -> list[JobRun]:
     """Return the runs of the job of a Workload, in the order in which they began; `uid` is the Workload's own: of one
     that had its name before, nothing counts."""

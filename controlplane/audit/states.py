@@ -103,13 +103,16 @@ def of_stream(stream: str) -> Folded:
 
 
 def last_seen(state: dict[str, Any], recorded: Recorded) -> dict[str, Any]:
-    """Return what was seen last, after one more event: by cluster and object, without what is gone."""
+    """Return what was seen last, after one more event: by cluster and object, without what is gone, by its UID."""
     kind = type_of(recorded)
     stem = kind.removesuffix("Observed").removesuffix("Gone")
     key = f"{recorded.cluster}/{stem}" if recorded.cluster else stem
-    if kind.endswith("Gone"):
-        return {name: value for name, value in state.items() if name != key}
-    return {**state, key: fields_of(recorded.event)}
+    told = fields_of(recorded.event)
+    if not kind.endswith("Gone"):
+        return {**state, key: told}
+    if state.get(key, {}).get("uid", told.get("uid")) != told.get("uid"):  # another one of its name is there
+        return state
+    return {name: value for name, value in state.items() if name != key}
 
 
 def plain(state: Any) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from controlplane.cli.errors import CommandFailure, Exit
+from controlplane.cli.output import aside
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
@@ -34,6 +33,6 @@ def refuse_archived_stream(reader: LogReader, what: str, streams: Sequence[str])
         if place is None:
             continue
         if stream in there:
-            click.echo(f"What {stream} had up to position {position} is archived in {described(place)}.", err=True)
+            aside(f"What {stream} had up to position {position} is archived in {described(place)}.")
         elif stream == streams[0]:
             raise CommandFailure(archived_stream(what, place), Exit.NOT_FOUND)

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from controlplane.cli.errors import Exit
 from controlplane.cli.history import is_in, is_on, nearest_namespaces, nearest_places, open_reader, stamp
 from controlplane.cli.options import Options
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 from controlplane.cli.workload_query import WorkloadQuery
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ def show_archived(options: Options, asked: WorkloadQuery) -> int:
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(one, wide=options.wide) for one in found], kind="workload")
     if not found:
-        click.echo(f"No archived workloads found{_conditions(asked)}.{near}", err=True)
+        aside(f"No archived workloads found{_conditions(asked)}.{near}")
     return Exit.OK
 
 

@@ -13,7 +13,7 @@ from controlplane.cli import times
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_in, is_on, log_option, nearest_namespaces, nearest_places, open_reader, stamp
 from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
@@ -70,7 +70,7 @@ def as_of(
     if not found:
         asked = (("in namespace", namespace), ("on cluster", cluster), ("in queue", queue))
         where = "".join(f" {words} {name}" for words, name in asked if name)
-        click.echo(f"There were no {kind}{where} at {clock(at)} UTC.{known}", err=True)
+        aside(f"There were no {kind}{where} at {clock(at)} UTC.{known}")
 
 
 def _check(kind: str, namespace: str | None, cluster: str | None, queue: str | None) -> None:

@@ -18,7 +18,7 @@ from controlplane.cli.following import ChangedRows, document, follow, refuse_ord
 from controlplane.cli.frame import CommandGroup
 from controlplane.cli.history import is_empty, log_option, open_reader, policy_in_force, stamp
 from controlplane.cli.options import Options, listing, names_of, selected
-from controlplane.cli.output import dump, in_order, line, table
+from controlplane.cli.output import aside, dump, in_order, line, table
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -162,7 +162,7 @@ def show(options: Options, labels: LabelSelector | None = None) -> int:
         _say_if_empty(options)
     found, outage = _listed(index, now, labels), mass_outage(index)
     if index.connections and not found:
-        click.echo("No clusters found with these labels.", err=True)
+        aside("No clusters found with these labels.")
     if options.output != "table":
         value = {"mass_outage": outage, "policy": in_words(policy), "clusters": in_order(found)}
         dump(options.output, value, kind="cluster", items="clusters")
@@ -253,7 +253,7 @@ def _say_outage(options: Options, outage: dict[str, Any] | None) -> None:
 def _say_if_empty(options: Options) -> None:
     with open_reader(options) as reader:
         if empty := is_empty(reader):
-            click.echo(f"{empty[0].upper()}{empty[1:]}.", err=True)
+            aside(f"{empty[0].upper()}{empty[1:]}.")
 
 
 def _target(options: Options) -> tuple[Any, str, MultiKueuePolicy]:

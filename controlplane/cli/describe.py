@@ -156,7 +156,7 @@ def _described(options: Options, kind: str, name: str) -> Description:
         if options.namespace is not None and "/" not in name:
             name = f"{options.namespace}/{name}"
         with history.open_reader(options) as reader:
-            return description.queue(reader, name, _now()) or _missing(options, kind, name)
+            return description.queue(reader, name) or _missing(options, kind, name)
     if kind == "workload":
         with history.open_reader(options) as reader:
             found = history.find_story(reader, history.full_name(options, name))

@@ -7,6 +7,7 @@ on. Nothing is imported here to recognise an exception: a class whose module was
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import sys
 import traceback
@@ -51,9 +52,11 @@ def report(error: BaseException, env: Mapping[str, str] = os.environ) -> int:
         return error.exit_code
     if env.get("CONTROLPLANE_DEBUG") == "1":
         traceback.print_exception(error)
+    from controlplane.cli.output import visible
+
     sentence, code = explain(error)
     click.secho("Error: ", fg="red", bold=True, nl=False, err=True, color=None if coloured(env) else False)
-    click.echo(sentence, err=True)
+    click.echo("\n".join(map(visible, sentence.split("\n"))), err=True)  # it may have names of clusters, or of a file
     return code
 
 
@@ -73,6 +76,8 @@ def explain(error: BaseException) -> Sentence:
             return say(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", Exit.FAILED
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"there is no room for what is written ({error.strerror}): make some, or write it elsewhere", Exit.FAILED
     message = f": {_first_line(error)}" if str(error) else ""
     return f"unexpected {type(error).__name__}{message} (CONTROLPLANE_DEBUG=1 shows where)", Exit.FAILED
 

@@ -11,7 +11,7 @@ from controlplane.cli import times
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import engine_settings_in_force, is_empty, log_option, nearest_places, open_reader
 from controlplane.cli.options import Options, Whole, in_queue, listing
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 
 if TYPE_CHECKING:
     from controlplane.audit.estimate_error import Figures
@@ -55,7 +55,7 @@ def estimate_error(options: Options, since: str | None, sample: int, queue: str 
         empty = is_empty(reader) if not found else ""
     emit(options.output, [_plain(one) for one in found], COLUMNS, [_row(one) for one in found])
     if not found:
-        click.echo(f"Nothing waited: {empty}." if empty else f"No wait of that has ended.{near}", err=True)
+        aside(f"Nothing waited: {empty}." if empty else f"No wait of that has ended.{near}")
 
 
 def _plain(one: Figures) -> dict[str, Any]:

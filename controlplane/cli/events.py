@@ -16,7 +16,7 @@ from controlplane.cli.following import follow as follow_log
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, open_reader, stamp
 from controlplane.cli.options import LARGEST, Options, Whole, listing, names_of
-from controlplane.cli.output import emit, line, zoned
+from controlplane.cli.output import aside, emit, line, zoned
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import Filter, LogReader
@@ -85,7 +85,7 @@ def events(
         empty = "" if found else is_empty(reader) or _unknown(reader, wanted)
     emit(options.output, [plain(one) for one in found], COLUMNS, [_row(one) for one in found])
     if empty:
-        click.echo(f"{empty[0].upper()}{empty[1:]}{'' if empty.endswith('?') else '.'}", err=True)
+        aside(f"{empty[0].upper()}{empty[1:]}{'' if empty.endswith('?') else '.'}")
     return Exit.OK
 
 

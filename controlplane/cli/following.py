@@ -16,7 +16,7 @@ import click
 from controlplane.cli.errors import Exit
 from controlplane.cli.history import open_reader
 from controlplane.cli.options import JSONPATH, Options
-from controlplane.cli.output import aligned, dump, line, names, visible, widths, zoned
+from controlplane.cli.output import aligned, aside, dump, escaped, line, names, visible, widths, zoned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def follow(options: Options, first: LogReader, look: Callable[[LogReader], None]
             if reader is None:
                 reader = open_reader(options)
                 reader.head()
-                click.echo("The database is back.", err=True)
+                aside("The database is back.")
             while True:
                 began = time.monotonic()
                 look(reader)
@@ -70,7 +70,7 @@ def follow(options: Options, first: LogReader, look: Callable[[LogReader], None]
                 raise
             if reader is not None:
                 reader.close()
-                click.echo(f"The database is away ({first_line(error)}); waiting for it.", err=True)
+                aside(f"The database is away ({first_line(error)}); waiting for it.")
             reader = None
             try:
                 time.sleep(pause)
@@ -141,7 +141,7 @@ def document(form: str, value: Any) -> None:
     if form == "json":
         import msgspec
 
-        click.echo(msgspec.json.encode(value).decode())
+        click.echo(escaped(msgspec.json.encode(value).decode()))
         return
     if not form.startswith(JSONPATH):
         click.echo("---")

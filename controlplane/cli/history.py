@@ -17,6 +17,7 @@ from controlplane.audit.shown import clock
 from controlplane.cli.archived import refuse_archived_stream, refuse_archived_time
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options, current
+from controlplane.cli.output import aside
 
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
@@ -96,7 +97,7 @@ def policy_in_force(options: Options, reader: LogReader) -> MultiKueuePolicy:
             "The log does not say by which settings it is led: graces and policies are shown by the settings of this"
             " program."
         )
-        click.echo(text, err=True)
+        aside(text)
     return reading_policy(options.settings(), said)
 
 
@@ -113,7 +114,7 @@ def tell_gap(reader: LogReader) -> None:
     from controlplane.audit.leading import not_recorded
 
     if gap := not_recorded(reader):
-        click.echo(gap, err=True)
+        aside(gap)
 
 
 def is_empty(reader: LogReader) -> str:

@@ -7,6 +7,7 @@ instead of reaching the terminal."""
 from __future__ import annotations
 
 import difflib
+import io
 import re
 import sys
 import textwrap
@@ -19,6 +20,8 @@ import click
 from controlplane.cli.options import JSONPATH, LISTED, current
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_UNESCAPED = re.compile(r"[\x7f-\x9f]")
+_OBEYED = re.compile(r"(?!\r?\n|\t)[\x00-\x1f\x7f-\x9f]")
 _WIDE = 100_000
 _LONGEST_WORD = 24  # places: what has spaces and is no longer, such as a time, is not wrapped
 _INDENT = "    "
@@ -85,7 +88,8 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def comma_separated(value: Sequence[dict[str, Any]]) -> None:
-    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object.
+    """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object, or with
+    `--no-headers`.
 
     Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field."""
     import csv
@@ -94,14 +98,17 @@ def comma_separated(value: Sequence[dict[str, Any]]) -> None:
 
     if not value:
         return
-    writer = csv.writer(sys.stdout)
-    writer.writerow(value[0])
+    written = io.StringIO()
+    writer = csv.writer(written)
+    if not current().no_headers:
+        writer.writerow(value[0])
     for one in value:
         plain = msgspec.to_builtins(one, str_keys=True)
         cells = (
             msgspec.json.encode(cell).decode() if isinstance(cell, (dict, list)) else cell for cell in plain.values()
         )
         writer.writerow(["" if cell is None else cell for cell in cells])
+    sys.stdout.write(_harmless(written.getvalue()))
 
 
 def dump(form: str, value: Any, *, kind: str = "", items: str = "") -> None:
@@ -122,9 +129,9 @@ def dump(form: str, value: Any, *, kind: str = "", items: str = "") -> None:
             text = render(form.removeprefix(JSONPATH), {"items": plain} if isinstance(plain, list) else plain)
         except JsonPathError as error:
             raise click.UsageError(f"-o jsonpath: {error}") from None
-        click.echo(text, nl=not text.endswith("\n"))
+        click.echo(_harmless(text), nl=not text.endswith("\n"), color=True)  # as it is, also in a pipe
     elif form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        click.echo(escaped(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
     else:
         import yaml
 
@@ -142,6 +149,11 @@ def names(kind: str, listed: Sequence[dict[str, Any]]) -> None:
 def line(text: str) -> None:
     """Print one line for people."""
     click.echo(visible(text))
+
+
+def aside(text: str) -> None:
+    """Say on stderr, in one line, what is to be known beside a result."""
+    click.echo(visible(text), err=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -230,6 +242,18 @@ def stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], long: set[int
             yield from textwrap.wrap(
                 row[place], width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
             )
+
+
+def escaped(text: str) -> str:
+    """Return JSON with the control characters escaped that JSON lets stand in a text: a terminal obeys some of them."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _harmless(text: str) -> str:
+    """Return lines for programs as they are; for a terminal with control characters as `visible` has them."""
+    if not sys.stdout.isatty():
+        return text
+    return _OBEYED.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def visible(text: str) -> str:

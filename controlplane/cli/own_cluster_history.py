@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.history import go_back, is_empty, log_was_named, open_reader, split
 from controlplane.cli.options import Options
+from controlplane.cli.output import aside
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -66,7 +65,7 @@ def _find(options: Options, text: str, at: datetime | None = None) -> ObjectHist
         found = history_of(other, kind, namespace, name)
     if found is None:
         options.more["database.log"] = (elsewhere[0], "the log that has it")
-    click.echo(f"From the log {elsewhere[0]}.", err=True)
+    aside(f"From the log {elsewhere[0]}.")
     return found
 
 

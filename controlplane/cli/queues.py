@@ -13,7 +13,7 @@ from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader
 from controlplane.cli.options import Options, listing, namespaced
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
@@ -58,7 +58,7 @@ def queues(options: Options, namespace: str | None, cluster_queues: bool, watch:
     titles = _titles(columns, cluster_queues)
     emit(options.output, found, titles, [_row(one, columns) for one in found], kind="queue")
     if nothing:
-        click.echo(nothing, err=True)
+        aside(nothing)
     return Exit.OK
 
 

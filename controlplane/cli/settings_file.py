@@ -64,11 +64,12 @@ def _is_settings(path: Path) -> bool:
     import msgspec
     import yaml
 
+    from controlplane.kube.documents import UNREADABLE
     from controlplane.settings.model import Settings
 
     try:
         found = yaml.safe_load(path.read_bytes()) if path.is_file() else None
-    except (OSError, yaml.YAMLError):
+    except (OSError, *UNREADABLE):
         return False
     sections = {one.encode_name for one in msgspec.structs.fields(Settings)}
     return isinstance(found, dict) and bool(found) and found.keys() <= sections

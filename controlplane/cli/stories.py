@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from controlplane.cli import history
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.options import Options
+from controlplane.cli.output import aside
 
 if TYPE_CHECKING:
     from controlplane.audit.find import Found
@@ -154,7 +153,7 @@ def _elsewhere(reader: LogReader, kind: str, name: str) -> tuple[LogReader, Stor
         which = ", ".join(other.log for other, _ in found)
         first = f"there is no {kind} {name} in the log {reader.log}"
         raise CommandFailure(f"{first}; {which} have it: choose with --log", Exit.NOT_FOUND)
-    click.echo(f"From the log {found[0][0].log}.", err=True)
+    aside(f"From the log {found[0][0].log}.")
     return found[0]
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from controlplane.settings import Settings
 
 _COLUMNS = ("KIND", "NAMESPACE", "NAME", "RESULT")
-_CREATED = "created"
+_CREATED, _NO_ANSWER = "created", "no answer"
+_Row = tuple[str, str, str, str]
 
 
 @click.command(cls=Verb)
@@ -38,32 +39,33 @@ def submit(options: Options, files: tuple[IO[str], ...], kubeconfig: str | None)
         options.more["management.kubeconfig"] = (kubeconfig, "--kubeconfig")
     settings = options.settings()
     objects = [found for file in files for found in _objects(file)]
-    rows = asyncio.run(
-        _submit(settings, objects, "--kubeconfig" if kubeconfig or not settings.management.kubeconfig else "")
-    )
-    if options.output == "table":
-        table(_COLUMNS, rows)
-    else:
-        dump(options.output, [dict(zip(map(str.lower, _COLUMNS), row, strict=True)) for row in rows])
+    rows: list[_Row] = []
+    option = "--kubeconfig" if kubeconfig or not settings.management.kubeconfig else ""
+    try:
+        asyncio.run(_submit(settings, objects, option, rows))
+    finally:  # what was created is told, also if the cluster is lost then
+        if rows and options.output == "table":
+            table(_COLUMNS, rows)
+        elif rows:
+            dump(options.output, [dict(zip(map(str.lower, _COLUMNS), row, strict=True)) for row in rows])
     if any(row[-1] not in (_CREATED, "AlreadyExists") for row in rows):
         raise CommandFailure("not everything was created (see above)", Exit.FAILED)
 
 
 def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
     """Return the objects of a file with their kinds; `CommandFailure` for a file that holds anything else."""
-    import yaml
-
     from controlplane.job_kinds import JOB_KINDS
+    from controlplane.kube.documents import documents
 
     kinds = {(one.kind.api_version, one.kind.kind): one.kind for one in JOB_KINDS.values()}
     try:
-        documents: list[Any] = [document for document in yaml.safe_load_all(file) if document is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CommandFailure(
-            f"{file.name} cannot be read as YAML: {' '.join(str(error).split())}", Exit.USAGE
-        ) from None
+        text = file.read()
+    except UnicodeDecodeError as error:
+        raise CommandFailure(f"{file.name} is not UTF-8 at byte {error.start}: save it as UTF-8", Exit.USAGE) from None
     found = []
-    for document in documents:
+    for place, document, wrong in documents(file.name, text):
+        if wrong:
+            raise CommandFailure(f"{place} {wrong}", Exit.USAGE)
         an_object = isinstance(document, dict)
         kind = kinds.get((str(document.get("apiVersion")), str(document.get("kind")))) if an_object else None
         if kind is None:
@@ -78,26 +80,28 @@ def _objects(file: IO[str]) -> list[tuple[Kind, Json]]:
     return found
 
 
-async def _submit(settings: Settings, objects: list[tuple[Kind, Json]], option: str) -> list[tuple[str, str, str, str]]:
-    """Create the objects one after another; `CommandFailure` for a kubeconfig that cannot be used."""
+async def _submit(settings: Settings, objects: list[tuple[Kind, Json]], option: str, rows: list[_Row]) -> None:
+    """Create the objects one after another, each with a row; `CommandFailure` for a kubeconfig that cannot be used."""
     from controlplane.cli.run import check_openable, open_management
-    from controlplane.clusters.protocol import ApiError
+    from controlplane.clusters.protocol import ApiError, Unreachable
 
     async def opened() -> Any:
         return await open_management(settings)
 
     await check_openable(settings, opened, option)
     server = await opened()
-    rows = []
     try:
         for kind, body in objects:
             namespace = str(body["metadata"].get("namespace") or "default")
+            named = str(body["metadata"].get("name", ""))
             try:
                 made = await server.create(kind, namespace, body)
                 rows.append((kind.kind, namespace, str(made["metadata"]["name"]), _CREATED))
             except ApiError as error:
                 message = error.reason if error.reason == "AlreadyExists" else error.message
-                rows.append((kind.kind, namespace, str(body["metadata"].get("name", "")), message))
+                rows.append((kind.kind, namespace, named, message))
+            except Unreachable:
+                rows.append((kind.kind, namespace, named, _NO_ANSWER))
+                raise
     finally:
         await server.close()
-    return rows

@@ -17,7 +17,7 @@ from controlplane.cli.errors import Exit
 from controlplane.cli.following import ChangedRows, follow, quietly, refuse_order, watch_option
 from controlplane.cli.frame import Verb
 from controlplane.cli.options import Options, listing, named, names_of, output_forms, words_of
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 from controlplane.cli.stories import KINDS, ToldStory, told
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def timeline(
         _say_nothing_happened(found, asked)
     if found.streams.others and form == "table":
         older = ", ".join(stream.removeprefix("workload/") for stream in found.streams.others)
-        click.echo(f"This is the newest Workload of the job; there were others: {older}", err=True)
+        aside(f"This is the newest Workload of the job; there were others: {older}")
     return Exit.OK
 
 
@@ -167,11 +167,11 @@ def _show(
 def _say_nothing_happened(found: ToldStory, asked: MomentQuery) -> None:
     when = " in that time" if asked.begin or asked.end else ""
     if asked.cluster is None:
-        click.echo(f"Nothing happened to {found.title}{when}.", err=True)
+        aside(f"Nothing happened to {found.title}{when}.")
         return
     others = sorted({one.cluster for one in found.entries if one.cluster} - {asked.cluster})
     where = f"; it has to do with {', '.join(others)}" if others else ""
-    click.echo(f"Nothing happened to {found.title} on cluster {asked.cluster}{when}{where}.", err=True)
+    aside(f"Nothing happened to {found.title} on cluster {asked.cluster}{when}{where}.")
 
 
 def _draw(found: ToldStory, asked: MomentQuery) -> None:

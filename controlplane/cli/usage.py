@@ -15,7 +15,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, nearest_places, open_reader
 from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster, words_of
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 
 BY = ("namespace", "queue", "cluster", "day")  # those of controlplane.audit.past, here so that the help loads nothing
 _GIB = Decimal(2**30)
@@ -75,7 +75,7 @@ def usage(
     else:
         emit(options.output, [_plain(one) for one in found], columns, _rows(found, keys, resources))
     if nothing:
-        click.echo(nothing, err=True)
+        aside(nothing)
 
 
 def _keys(by: tuple[str, ...]) -> tuple[str, ...]:

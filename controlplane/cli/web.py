@@ -14,7 +14,7 @@ from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option
 from controlplane.cli.options import Options, Whole
-from controlplane.cli.output import line
+from controlplane.cli.output import aside, line
 
 if TYPE_CHECKING:
     from controlplane.settings import Settings
@@ -48,7 +48,7 @@ def web(options: Options, address: str | None, port: int | None, listening: int 
         )
     telemetry.configure(settings.log.level, settings.log.format)
     if listening is None and (empty := why_empty(settings, url)):
-        click.echo(f"There is nothing to see yet: {empty}.", err=True)
+        aside(f"There is nothing to see yet: {empty}.")
     asyncio.run(_web(settings, url, listening))
 
 

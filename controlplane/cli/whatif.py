@@ -159,7 +159,9 @@ def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
         "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL"
     )
     return {
-        f"workload/{row['namespace']}/{row['name']}": {name: float(amount) for name, amount in row["resources"].items()}
+        f"workload/{row['namespace']}/{row['name']}": {
+            name: float(amount) for name, amount in row["resources"].items() if amount is not None
+        }
         for row in rows
     }
 

@@ -25,7 +25,7 @@ from controlplane.cli.history import (
     stamp,
 )
 from controlplane.cli.options import Options, in_queue, listing, namespaced, on_cluster, selected
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 from controlplane.cli.workload_query import Listed, WorkloadQuery, has_state
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ def _show(options: Options, asked: WorkloadQuery, *, everything: bool) -> int:
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="workload")
     if nothing:
-        click.echo(nothing, err=True)
+        aside(nothing)
     if left_out:
-        click.echo("Others are in an archive alone: --archived shows them.", err=True)
+        aside("Others are in an archive alone: --archived shows them.")
     return Exit.OK
 
 
@@ -262,7 +262,8 @@ def _why_nothing(reader: LogReader, asked: WorkloadQuery, every: Sequence[Listed
     if asked.labels is not None and every and not any(listed.labels for listed in every):
         return f"No workloads found: {_UNLABELLED}."
     others = [listed.one for listed in every if has_state(listed.one, asked.states, asked.finished)]
-    if others and (asked.cluster is not None or asked.queue is not None):
+    unknown = asked.cluster is not None and bool(clusters) and asked.cluster not in clusters
+    if unknown or (others and (asked.cluster is not None or asked.queue is not None)):
         return _elsewhere(others, clusters, asked.cluster, asked.queue)
     return _nothing(reader, asked)
 

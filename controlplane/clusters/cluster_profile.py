@@ -51,11 +51,15 @@ def not_found(name: str) -> KubeconfigError:
 
 
 def access_of(profile: Json) -> bytes:
-    """Return what a ClusterProfile says of the way to its cluster; the rest of it may change as it likes."""
+    """Return what a ClusterProfile says of the way to its cluster; the rest of it may change as it likes. Nothing, if
+    that is nested too deep."""
     status = profile.get("status")
     named = status if isinstance(status, dict) else {}
     kept = {key: named.get(key) for key in ("accessProviders", "credentialProviders") if named.get(key)}
-    return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
+    try:
+        return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return b""
 
 
 def client_config(name: str, access: bytes, providers: Sequence[AccessProvider]) -> ClientConfig:
@@ -65,6 +69,8 @@ def client_config(name: str, access: bytes, providers: Sequence[AccessProvider])
     The first provider of the settings counts that the profile names too."""
     if not providers:
         raise KubeconfigError(BAD_PROFILE, "no access provider configured")
+    if not access:
+        raise KubeconfigError(BAD_PROFILE, "status cannot be read: it is nested too deep")
     try:
         status = msgspec.json.decode(access, type=_ProfileStatus)
     except msgspec.DecodeError as error:

@@ -28,7 +28,7 @@ def token_expiry(token: str) -> datetime | None:
         body = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         ends = msgspec.json.decode(body, type=_Claims).exp
         return datetime.fromtimestamp(ends, UTC) if ends > 0 else None
-    except (binascii.Error, ValueError, OverflowError, OSError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, OverflowError, OSError, RecursionError, msgspec.MsgspecError):
         return None
 
 

@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from controlplane.clusters.credentials import Credentials
+from controlplane.kube.documents import UNREADABLE
 
 Reason = Literal["BadKubeConfig", "InsecureKubeConfig", "BadClusterProfile", "BadRestConfig"]
 BAD: Reason = "BadKubeConfig"
@@ -215,7 +216,7 @@ def _tree(data: bytes) -> object:
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
         raise _unparseable(f"yaml:{line} not valid YAML") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+    except UNREADABLE:
         raise _unparseable("yaml: not valid YAML") from None
     return tree
 
@@ -294,7 +295,7 @@ def check_rest_config(config: ClientConfig) -> None:
         raise KubeconfigError(BAD_REST, "untrusted server endpoint")
     if "@" in urlsplit(config.server).netloc:
         raise KubeconfigError(BAD_REST, "basic auth is not allowed")
-    if config.proxy_url and urlsplit(config.proxy_url).scheme not in ("http", "https"):
+    if not _valid_proxy(config.proxy_url):
         raise KubeconfigError(BAD_REST, "proxy-url must be an http or https URL")
     if not config.may_carry_token:
         raise KubeconfigError(
@@ -315,6 +316,16 @@ def _valid_host(server: str) -> bool:
     return _is_ip(host) or (len(host) <= 253 and _DNS_1123.match(host) is not None)
 
 
+def _valid_proxy(url: str) -> bool:
+    """Say whether there is no proxy, or one that requests can go through."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return not url or (parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0)
+
+
 def _is_ip(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
@@ -331,8 +342,7 @@ def is_loopback(url: str) -> bool:
 
 def _check_transport(config: ClientConfig) -> None:
     """Refuse what this client does not support; Kueue has no rule for it, so after all of Kueue's rules."""
-    proxy = config.proxy_url
-    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+    if not _valid_proxy(config.proxy_url):
         raise KubeconfigError(BAD, "proxy-url must be an http or https URL")
     if config.token and not config.may_carry_token:
         raise KubeconfigError(

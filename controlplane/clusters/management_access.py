@@ -18,6 +18,7 @@ from controlplane.clusters.credentials import Credentials, LoaderToken, StaticTo
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError
 from controlplane.clusters.plain_kubeconfig import read_plain
 from controlplane.clusters.transport import Transport
+from controlplane.kube.documents import UNREADABLE
 
 KUBECONFIG = "~/.kube/config"
 _KEYS = "Invalid kube-config file. "  # with which the loader begins what it says of the keys
@@ -106,7 +107,7 @@ def _other_contexts(location: str, context: str | None) -> str:
         try:
             found = yaml.safe_load(Path(path).expanduser().read_text())
             known += [str(one["name"]) for one in found["contexts"]]
-        except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        except (OSError, *UNREADABLE):
             continue
     if not (known and context) or context in known:
         return ""

@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.kube.documents import UNREADABLE
 
 
 class _PlainCluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
@@ -66,7 +67,7 @@ def read_plain(location: str, context: str | None) -> ClientConfig | None:
         cluster = msgspec.convert(_only(file.clusters, chosen.cluster).cluster, _PlainCluster)
         user = msgspec.convert(_only(file.users, chosen.user).user, _PlainUser)
         return _config(path.absolute().parent, cluster, user)
-    except (OSError, ValueError, LookupError, yaml.YAMLError, RecursionError):
+    except (OSError, LookupError, *UNREADABLE):
         return None
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from controlplane.doctor.facts import Facts, Objects, QueueFacts
 from controlplane.doctor.findings import QUEUES, Finding, Place, Unread, judged
+from controlplane.kube.documents import UNREADABLE
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.kueue_names import MULTIKUEUE
 
@@ -336,7 +337,7 @@ def _gate(queues: QueueFacts) -> bool | Unread | None:
         return queues.configuration
     try:
         document = yaml.safe_load(queues.configuration)
-    except yaml.YAMLError:
+    except UNREADABLE:
         return Unread(said="the ConfigMap kueue-manager-config is not YAML")
     gates = document.get("featureGates") if isinstance(document, dict) else None
     chosen = gates.get(_GATE) if isinstance(gates, dict) else None

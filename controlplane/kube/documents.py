@@ -23,8 +23,17 @@ _DEEPEST = 200
 _DEEP = "is nested too deep to be read; write it flatter"
 _LARGEST = 1_000_000  # values of a document with its aliases written out, if that is mostly what aliases repeat
 #: What a YAML loader raises: beside its own errors those of a tag whose text it does not check (`!!int` with nothing
-#: after it).
-UNREADABLE = (yaml.YAMLError, ValueError, IndexError, TypeError, KeyError, AttributeError, OverflowError)
+#: after it), or of one that is nested too deep for it.
+UNREADABLE = (
+    RecursionError,
+    yaml.YAMLError,
+    ValueError,
+    IndexError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+)
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -80,8 +80,10 @@ class Access:
             address = ipaddress.ip_address(host)
         except ValueError:
             raise Unauthenticated("the address of whoever asks is not known") from None
+        # A socket that listens on :: has the addresses of IPv4 so.
+        address = getattr(address, "ipv4_mapped", None) or address
         if not any(address in network for network in self._trusted):
-            raise Unauthenticated(f"{host} is none of the proxies of web.trustedProxies")
+            raise Unauthenticated(f"{address} is none of the proxies of web.trustedProxies")
         users = request.headers.getlist(self._web.user_header)
         if len(users) != 1 or not users[0].strip():
             raise Unauthenticated(f"the proxy has to name one user in {self._web.user_header}")

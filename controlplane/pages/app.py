@@ -107,20 +107,20 @@ async def answered(
         raise StillReading
 
     def ask() -> tuple[msgspec.Struct, Asked]:
-        now = site.clock.now()
-
-        def asked_of(reader: LogReader, then: datetime | None) -> tuple[msgspec.Struct, Asked]:
+        def asked_of(reader: LogReader, now: datetime, then: datetime | None) -> tuple[msgspec.Struct, Asked]:
             asked = Asked(reader, site.follower, site.settings, now, request.path_params, given, allowed, then)
             return page.view(asked), asked
 
         try:
             with site.readers.reader() as reader:
                 _note_beginning(site, reader)
-                return asked_of(reader, go_back(reader, at, now) if at else None)
+                now = reader.clock()  # that of the events: this machine's may be another one
+                return asked_of(reader, now, go_back(reader, at, now) if at else None)
         except psycopg.OperationalError as error:
             if at or not remembered:
                 raise
-            return asked_of(cast("LogReader", AbsentReader(site.settings.database.log, error)), None)
+            absent = cast("LogReader", AbsentReader(site.settings.database.log, error))
+            return asked_of(absent, site.clock.now(), None)
 
     return await run_in_threadpool(ask)
 

@@ -32,8 +32,8 @@ ORDER BY namespace, name LIMIT ?"""
 
 
 class Run(NamedTuple):
-    """A run of a job. `until` is None while it lasts; `resources` is a JSON object of amounts by resource, None if the
-    log does not say what was asked for."""
+    """A run of a job. `until` is None while it lasts; `resources` is a JSON object of amounts by resource, null for one
+    that is no quantity, None if the log does not say what was asked for."""
 
     queue: str | None
     cluster: str
@@ -200,8 +200,8 @@ def _rounded(amount: int, unit: int) -> Decimal:
 def _amounts(resources: str | None) -> dict[str, int] | None:
     if resources is None:
         return None
-    found: dict[str, Decimal] = msgspec.json.decode(resources, type=dict[str, Decimal])
-    return {resource: int(amount * _NANO) for resource, amount in found.items()}
+    found: dict[str, Decimal | None] = msgspec.json.decode(resources, type=dict[str, Decimal | None])
+    return {resource: int(amount * _NANO) for resource, amount in found.items() if amount is not None}
 
 
 def _microseconds(at: datetime) -> int:

@@ -27,10 +27,11 @@ class LastSeen:
         """Take one more event, in the log's order."""
         if not recorded.stream.startswith("workload/"):
             return
-        if isinstance(recorded.event, WorkloadObserved):
-            self.seen[recorded.stream] = recorded
-        if isinstance(recorded.event, (WorkloadObserved, WorkloadGone)):
-            self.touched[recorded.stream] = recorded
+        event, seen = recorded.event, self.seen.get(recorded.stream)
+        if isinstance(event, WorkloadObserved):
+            self.seen[recorded.stream] = self.touched[recorded.stream] = recorded
+        elif isinstance(event, WorkloadGone) and (seen is None or getattr(seen.event, "uid", "") == event.uid):
+            self.touched[recorded.stream] = recorded  # and not the end of another one that had its name before
 
     def clear(self) -> None:
         """Forget it."""

@@ -136,6 +136,10 @@ class UsageKeeper:
                 if said != (said := first_line(error)):
                     _log.warning("the hours cannot be added up now", error=said)
                 self._stop.wait(_PAUSE)
+            except Exception as error:  # whatever a run holds: what was looked at stays, and they are not complete
+                if said != (said := f"{type(error).__name__}: {error}"):
+                    _log.error("the hours cannot be added up", error=said)
+                self._stop.wait(_PAUSE)
 
     def _keep(self, reader: LogReader) -> None:
         while not self._stop.is_set():
@@ -156,7 +160,7 @@ class UsageKeeper:
             return False
         try:
             self._look(reader, names, hours)
-        except psycopg.Error:
+        except Exception:
             with self._lock:
                 self._changed.update(dict.fromkeys(names))
             raise

@@ -24,19 +24,29 @@ WITH part AS MATERIALIZED (
       AND (e.type IN ('WorkloadObserved', 'WorkloadGone') OR e.version = 1)
     GROUP BY e.stream
 )
-SELECT p.*, w.* FROM part p LEFT JOIN LATERAL (
-    SELECT w.recorded_at, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
+SELECT p.*, w.*, g.* FROM part p LEFT JOIN LATERAL (
+    SELECT w.recorded_at, w.data ->> 'uid' AS uid, w.data ->> 'queue_name' AS queue, w.data ->> 'cluster_queue' AS cluster_queue,
            w.data ->> 'cluster_name' AS cluster, w.data -> 'owner' ->> 'kind' AS kind, w.data -> 'owner' ->> 'name' AS owner,
            jsonb_path_query_first(w.data, '$.conditions[*] ? (@.type == "Finished" && @.status == "True").reason')
                #>> '{}' AS result
     FROM (
         SELECT e.recorded_at, e.data FROM audit.events e WHERE e.log = %(log)s AND e.position = p.position OFFSET 0
     ) w
-) w ON true"""
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT e.data ->> 'uid' AS gone_uid FROM audit.events e
+    WHERE e.log = %(log)s AND e.position = p.gone AND p.gone > coalesce(p.position, 0) OFFSET 0
+) g ON true"""
+# A list shows another Workload of a name before it says that the one before is gone, which is then no end of it.
+_OWN_END: LiteralString = """
+SELECT e.position AS gone, e.recorded_at AS gone_at FROM audit.events e
+WHERE e.log = %(log)s AND e.stream = %(stream)s AND e.type = 'WorkloadGone' AND e.position > %(position)s
+  AND e.position <= %(head)s AND e.data ->> 'uid' = %(uid)s
+ORDER BY e.position DESC LIMIT 1"""
 
 
 class Seen(NamedTuple):
-    """A Workload as it was last seen, at `position`; `gone` is the position at which it was seen to be gone after that,
+    """A Workload as it was last seen, at `position`; `gone` is the position at which that one was seen to be gone,
     None if it was not. `result` is the reason of its condition Finished, None if it has not finished."""
 
     stream: str
@@ -68,24 +78,37 @@ def workloads_seen(reader: LogReader, head: int) -> Iterator[list[Seen]]:
             if whole["since"] is None:
                 begun[row["stream"]] = whole
             elif whole["position"] is not None:
-                found.append(_seen(whole))
+                found.append(_seen(reader, whole, head))
         yield found
     # What began again after its first events left for an archive has no first event any more.
-    yield [_seen(row) for row in begun.values() if row["position"] is not None]
+    yield [_seen(reader, row, head) for row in begun.values() if row["position"] is not None]
 
 
 def _joined(later: dict[str, Any] | None, earlier: dict[str, Any]) -> dict[str, Any]:
     """Return what two parts of a stream say together."""
     if later is None:
         return earlier
-    joined = later if later["position"] is not None else {**earlier, "gone": later["gone"], "gone_at": later["gone_at"]}
+    if later["position"] is None and later["gone"] is not None:
+        earlier = {**earlier, **{name: later[name] for name in ("gone", "gone_at", "gone_uid")}}
+    joined = later if later["position"] is not None else earlier
     return {**joined, "since": earlier["since"], "first": earlier["first"]}
 
 
-def _seen(row: dict[str, Any]) -> Seen:
-    gone = row["gone"] is not None and row["gone"] > row["position"]
+def _seen(reader: LogReader, row: dict[str, Any], head: int) -> Seen:
+    gone, gone_at = _end(reader, row, head)
     return Seen(
         row["stream"], row["since"] or row["first"], row["position"], row["recorded_at"], row["queue"] or "",
         row["cluster_queue"] or "", row["cluster"] or "", row["kind"] or "", row["owner"] or "", row["result"],
-        row["gone"] if gone else None, row["gone_at"] if gone else None,
+        gone, gone_at,
     )  # fmt: skip
+
+
+def _end(reader: LogReader, row: dict[str, Any], head: int) -> tuple[int | None, datetime | None]:
+    """Return where, and when, a Workload was seen to be gone after it was seen last."""
+    gone, gone_at = row["gone"], row["gone_at"]
+    if gone is None or gone < row["position"]:
+        return None, None
+    if row["gone_uid"] == row["uid"]:
+        return gone, gone_at
+    own = reader.rows(_OWN_END, head=head, **{name: row[name] for name in ("stream", "position", "uid")})
+    return (own[0]["gone"], own[0]["gone_at"]) if own else (None, None)

@@ -76,6 +76,18 @@ def last(events: Sequence[Recorded], *kinds: type[object]) -> Recorded | None:
     return next((recorded for recorded in reversed(events) if isinstance(recorded.event, kinds)), None)
 
 
+def last_seen(
+    events: Sequence[Recorded], seen: tuple[type[object], ...], gone: tuple[type[object], ...]
+) -> Recorded | None:
+    """Return the newest observation of an object by one of `seen`, or of its end by one of `gone`; None if there is
+    neither. It is gone by its UID: a list shows another one of its name before it says that the one before is gone."""
+    found = last(events, *seen)
+    if found is None:
+        return last(events, *gone)
+    uid = getattr(found.event, "uid", "")
+    return last([e for e in events if e is found or getattr(e.event, "uid", "") == uid], *seen, *gone)
+
+
 def each(events: Sequence[Recorded], *kinds: type[object]) -> list[Recorded]:
     """Return the events of some types."""
     return [recorded for recorded in events if isinstance(recorded.event, kinds)]

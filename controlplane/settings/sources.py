@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from controlplane.kube.documents import UNREADABLE
 from controlplane.settings.model import LEAVES, PREFIX, SECTIONS
 
 OTHER_VARIABLES = {
@@ -73,6 +74,8 @@ def from_file(path: Path) -> tuple[Found, list[str]]:
         return {}, [f"{path}: cannot be read: {(error.strerror or str(error)).lower()}."]
     except UnicodeDecodeError:
         return {}, [f"{path}: is not UTF-8 text."]
+    except RecursionError:
+        return {}, [f"{path}: is nested too deep to be read."]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -117,7 +120,7 @@ class _SettingsFile:
     def _setting(self, key: str, node: yaml.Node) -> None:
         try:
             value = self._loader.construct_object(node, deep=True)
-        except (yaml.YAMLError, ValueError):
+        except UNREADABLE:
             self.problems.append(f"{self._place(node)}: {key} has a value that cannot be read.")
             return
         if value is None:

@@ -44,7 +44,9 @@ class Answers:
         self.engine = EngineQuota(log, settings)
         self._home = ManagementCluster(log, self.places, self.engine, pasts)
         self._workers = self.workers = WorkerCopies(log, self.places, added)
-        self.beyond = dict(sorted(Counter(one.why_not for one in pasts if one.why_not).items()))
+        beyond = Counter(one.why_not for one in pasts if one.why_not)
+        beyond += Counter({"made again under the name of one before it": len(self._history.again)})
+        self.beyond = dict(sorted(beyond.items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
         starts = [seconds for one in pasts for seconds in one.starts]

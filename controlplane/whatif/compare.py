@@ -114,6 +114,8 @@ class DecisionComparison:
     def _take_batch(self) -> None:
         """Take the events that were committed together: what followed from them may be among them."""
         batch, self._batch = self._batch, []
+        if self._run and not (batch and _continues(self._run[-1], batch[0])):
+            self._judge()  # what was decided before is folded by then
         self._anticipated = self._anticipate(batch)
         for recorded in batch:
             self._take(recorded)

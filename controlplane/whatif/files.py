@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import yaml
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.documents import documents
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
@@ -107,9 +107,13 @@ def _object(value: dict[str, Any], where: str) -> tuple[str, Event]:
 
 def _documents(text: bytes, file: str) -> list[Any]:
     try:
-        return [one for one in yaml.safe_load_all(text) if one is not None] or [None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: it is not YAML: {' '.join(str(error).split())}") from None
+        found = list(documents(file, text.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    for one in found:
+        if one.wrong:
+            raise InputError(f"{one.place} {one.wrong}")
+    return [one.content for one in found] or [None]
 
 
 def _read(text: bytes, file: str, of: Any, example: str) -> Any:

@@ -131,7 +131,8 @@ class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
     `quota`: what quota was decided on, where this service decided about it; `outside`: what was seen beside Workloads
     and jobs; `silences`: since when nothing was seen of clusters that were then suspected or lost; `absences`: from
-    when until when no process of the service led."""
+    when until when no process of the service led; `again`: the UIDs of Workloads that were made again under a name,
+    which are not simulated."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -142,6 +143,7 @@ class History:
         self.absences: list[tuple[datetime, datetime]] = []
         self.silences: list[tuple[datetime, str]] = []
         self.quota = QuotaHistory()
+        self.again: set[str] = set()
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
@@ -236,7 +238,8 @@ class History:
             if past is None:
                 past = self.workloads[recorded.stream] = self._new(recorded, event)
             if event.uid != past.first.uid:
-                return  # it was made again under the name; what becomes of that is not simulated
+                self._again(past, event, recorded)
+                return
             _seen(past, event, recorded.recorded_at)
             if past.reserved is event:
                 past.turn = recorded.position
@@ -251,6 +254,11 @@ class History:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)
+
+    def _again(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
+        """Note that a Workload was made again under its name; a list may say later that the one before is gone."""
+        self.again.add(event.uid)
+        past.gone = past.gone or recorded.recorded_at
 
     def _new(self, recorded: Recorded, event: WorkloadObserved) -> PastWorkload:
         past = PastWorkload(recorded.stream, event, recorded.recorded_at)

@@ -2,7 +2,8 @@
 lost.
 
 In: events in order. Out: figures, by the same rules for both. A Workload waits from when it was first seen until its
-job was first seen to run; one that did not run by the end has waited until then. A run is an unbroken time in which a
+job was first seen to run; one that did not run by the end has waited until then, or until it was gone. One that is made
+again under its name is another Workload. A run is an unbroken time in which a
 copy of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so
 is one whose job began elsewhere, up to the loss of its cluster. Pure."""
 
@@ -14,7 +15,12 @@ from datetime import datetime, timedelta
 
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterConnectFailed, ClusterLost
 from controlplane.controllers.multikueue.events import WinnerChosen
-from controlplane.controllers.multikueue.observations import RemoteJobGone, RemoteJobObserved, WorkloadObserved
+from controlplane.controllers.multikueue.observations import (
+    RemoteJobGone,
+    RemoteJobObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 from controlplane.whatif.capacity import Capacity
@@ -73,10 +79,12 @@ class _Queue:
 
 
 class _Run:
-    __slots__ = ("cluster", "since")
+    """A run of the job of a Workload, by the key of this."""
 
-    def __init__(self, cluster: str, since: datetime) -> None:
-        self.cluster, self.since = cluster, since
+    __slots__ = ("cluster", "key", "since")
+
+    def __init__(self, cluster: str, since: datetime, key: str) -> None:
+        self.cluster, self.since, self.key = cluster, since, key
 
 
 class Measures:
@@ -84,7 +92,10 @@ class Measures:
 
     def __init__(self, begin: datetime, end: datetime, requests: Mapping[str, Requests]) -> None:
         self._begin, self._end, self._requests = begin, end, requests
+        self._uids: dict[str, str] = {}
+        self._keys: dict[str, str] = {}  # of streams whose Workload was made again
         self._arrived: dict[str, datetime] = {}
+        self._gone: dict[str, datetime] = {}
         self._ran: set[str] = set()
         self._waits: list[float] = []
         self._runs: dict[str, _Run] = {}
@@ -103,22 +114,38 @@ class Measures:
         """Take the next event."""
         event, stream, at = recorded.event, recorded.stream, recorded.recorded_at
         if isinstance(event, WorkloadObserved):
-            self._arrived.setdefault(stream, at)
-            self._quota(stream, event, at)
-            if stream not in self._finished and event.is_true("Finished"):
-                self._finished.add(stream)
-                self._done += at > self._begin
+            self._seen(self._key_of(stream, event.uid, at), event, at)
+        elif isinstance(event, WorkloadGone):
+            if self._uids.get(stream) == event.uid:
+                self._gone[self._key(stream)] = at
         elif isinstance(event, RemoteJobObserved):
             self._job(stream, recorded.cluster, event, at)
         elif isinstance(event, RemoteJobGone):
             if (run := self._runs.get(stream)) is not None and run.cluster == recorded.cluster:
-                self._ended(stream, at, lost=stream not in self._finished)
+                self._ended(stream, at, lost=run.key not in self._finished)
         elif isinstance(event, WinnerChosen):
-            self._chosen(stream, event.cluster, at)
+            self._chosen(self._key(stream), event.cluster, at)
         elif isinstance(event, ClusterLost | ClusterConnectFailed):
             self._lost_at.setdefault(recorded.cluster, at)
         elif isinstance(event, ClusterConnected):
             self._lost_at.pop(recorded.cluster, None)
+
+    def _key(self, stream: str) -> str:
+        return self._keys.get(stream, stream)
+
+    def _key_of(self, stream: str, uid: str, at: datetime) -> str:
+        """Return what a Workload is kept by: its stream, and of one that was made again under its name its UID too."""
+        if self._uids.setdefault(stream, uid) != uid:
+            self._gone.setdefault(self._key(stream), at)
+            self._uids[stream], self._keys[stream] = uid, f"{stream} {uid}"
+        return self._key(stream)
+
+    def _seen(self, key: str, event: WorkloadObserved, at: datetime) -> None:
+        self._arrived.setdefault(key, at)
+        self._quota(key, event, at)
+        if key not in self._finished and event.is_true("Finished"):
+            self._finished.add(key)
+            self._done += at > self._begin
 
     def _quota(self, stream: str, event: WorkloadObserved, at: datetime) -> None:
         """Note that a Workload was given quota, or preempted."""
@@ -155,10 +182,11 @@ class Measures:
             return
         if run is not None:
             self._ended(stream, min(self._lost_at.get(run.cluster, at), at), lost=True)
-        self._runs[stream] = _Run(cluster, at)
-        if stream not in self._ran:
-            self._ran.add(stream)
-            if (came := self._arrived.get(stream, at)) > self._begin:
+        key = self._key(stream)
+        self._runs[stream] = _Run(cluster, at, key)
+        if key not in self._ran:
+            self._ran.add(key)
+            if (came := self._arrived.get(key, at)) > self._begin:
                 self._waits.append((at - came).total_seconds())
 
     def _ended(self, stream: str, at: datetime, *, lost: bool) -> None:
@@ -176,16 +204,17 @@ class Measures:
         """Return the figures, with the capacities of the clusters."""
         for stream in list(self._runs):
             self._ended(stream, self._end, lost=False)
-        came = [stream for stream, at in self._arrived.items() if at > self._begin]
-        still = [(self._end - self._arrived[stream]).total_seconds() for stream in came if self._waits_still(stream)]
-        waits = sorted([*self._waits, *still])
+        came = [key for key, at in self._arrived.items() if at > self._begin]
+        over = self._ran | self._finished
+        never = [key for key in came if key not in over]
+        waits = sorted([*self._waits, *map(self._waited, never)])
         names = sorted({*(name for name in capacities if "/" not in name), *self._placed, *self._hours})
         hours = (self._end - self._begin).total_seconds() / _HOUR
         share = {name: _share([(self._hours.get(name, {}), capacities.get(name, {}))], hours) for name in names}
         return Figures(
             arrived=len(came),
             started=len(self._waits),
-            waiting=len(still),
+            waiting=len(set(never) - self._gone.keys()),
             finished=self._done,
             wait_p50=_rank(waits, 0.5),
             wait_p95=_rank(waits, 0.95),
@@ -200,8 +229,9 @@ class Measures:
             queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
 
-    def _waits_still(self, stream: str) -> bool:
-        return stream not in self._ran and stream not in self._finished
+    def _waited(self, key: str) -> float:
+        """Return for how many seconds a Workload waited that did not run: until it was gone, or the end."""
+        return (self._gone.get(key, self._end) - self._arrived[key]).total_seconds()
 
     def _of_cluster(self, name: str, share: float | None) -> ClusterFigures:
         hours = round(self._hours.get(name, Counter())[SLOTS], 4)

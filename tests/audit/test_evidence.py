@@ -182,6 +182,13 @@ def test_what_is_no_evidence(lines: list[bytes]) -> None:
         checked(lines)
 
 
+def test_a_line_that_is_nested_too_deep_is_one_that_is_wrong() -> None:
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n"
+    with pytest.raises(NotEvidence):
+        checked([deep])
+    assert (2, "it is not a JSON object") in checked([FILE[0], deep, *FILE[1:]]).problems
+
+
 def test_what_may_name_a_body() -> None:
     data = {"template": REF, "kept": {"status": "a" * 64, "size": 7}, "list": [{"sized": "b" * 64}], "spec_key": "spec"}
     assert set(references(data)) == {REF, "a" * 64, "b" * 64}

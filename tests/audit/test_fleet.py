@@ -7,13 +7,18 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from controlplane.audit.description import queue
 from controlplane.audit.find import events_of, find, nearest
 from controlplane.audit.fleet import load
 from controlplane.audit.reads import Filter, LogReader
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.index import WorkloadIndex
+from controlplane.controllers.multikueue.observations import LocalQueueObserved
 from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.log.event import NewEvent
 from tests.audit.script import POLICY, Script, write
 from tests.audit.stories import ETL, ODD, QUEUED, SIM, TRAIN, everything
+from tests.pages.serving import served
 
 
 @pytest.fixture
@@ -80,6 +85,19 @@ async def test_what_a_finished_or_deleted_workload_left_behind_is_read(database_
         assert pending.stream not in reader.live_workloads(finished=True)
 
 
+async def test_a_workload_that_a_list_showed_before_the_end_of_the_one_before_is_read(database_url: str) -> None:
+    script = Script("a")
+    life = script.workload("train-0a1b2").job().seen()
+    life.uid = "second"
+    life.seen({"QuotaReserved": ("Pending", "no quota")})
+    life.uid = "uid-train-0a1b2"
+    life.gone()
+    await write(database_url, script.appended)
+    with LogReader.connect(database_url) as reader:
+        assert reader.live_workloads() == [life.stream]
+        assert set(load(reader, POLICY).workloads) == {life.stream}
+
+
 @pytest.mark.parametrize("name", ["train", TRAIN])
 def test_a_workload_is_found_by_its_name_and_by_its_jobs(reader: LogReader, name: str) -> None:
     found = find(reader, "default", name)
@@ -133,3 +151,20 @@ def test_another_log_of_the_database_is_another_history(stories_url: str) -> Non
         assert reader.head() == 0
         assert list(reader.events(Filter())) == []
         assert reader.streams("workload") == []
+
+
+async def test_a_queue_that_leads_elsewhere_now_is_no_queue_of_where_it_led(database_url: str) -> None:
+    """It was made again, while a Workload of it has quota of the ClusterQueue to which it led."""
+    script = Script("a")
+    script.workload("train-0a1b2").runs("a")
+    for uid, leads_to in (("first", "cq"), ("second", "cq2")):
+        seen = LocalQueueObserved(namespace="default", name="lq", uid=uid, resource_version="1", cluster_queue=leads_to)
+        script.put(NewEvent(stream="localqueue/default/lq", event=seen, cluster=MANAGEMENT))
+    await write(database_url, script.appended)
+    with LogReader.connect(database_url) as reader:
+        told = {name: queue(reader, name) for name in ("cq", "cq2")}
+    assert {name: one and one.value["local_queues"] for name, one in told.items()} == {"cq": [], "cq2": ["default/lq"]}
+    with served(database_url) as client:
+        for at in ({}, {"at": "now"}):
+            (item,) = client.get("/api/v1/queues", params=at).json()["items"]
+            assert (item["queue"], item["cluster_queue"]) == ("lq", "cq2")

@@ -11,7 +11,7 @@ from controlplane.audit.local import explain_history, history_of
 from controlplane.audit.reads import READ, LogReader
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
 from controlplane.controllers.coscheduling.observations import NodeGone, NodeObserved
-from controlplane.controllers.quota.admission.topology_events import AdmissionNodeGone
+from controlplane.controllers.quota.admission.topology_events import AdmissionNodeGone, AdmissionPodGone
 from controlplane.controllers.scheduling.events import PendingPodGone
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.explanation import Explanation
@@ -20,6 +20,7 @@ from tests.audit.script import write
 
 PLACED = [(OWN, event) for event in (WAITING, HELD, BIND, pod(node="n1"))]
 GONE: Event = NodeGone(namespace="", name="n1", uid="n")
+ANOTHER: Event = NodeObserved(namespace="", name="n1", uid="second", resource_version="2")
 THERE: Event = NodeObserved(namespace="", name="n1", uid="n", resource_version="1")
 
 
@@ -64,16 +65,33 @@ async def test_in_its_own_log(database_url: str) -> None:
     assert "of the log scheduler)" in said.sentence
 
 
+async def test_whose_other_pods_are_gone_by_now(database_url: str) -> None:
+    """Admission tells of a node and of the pods on it in one stream."""
+    stream = "admission/node/n1"
+    gone = AdmissionNodeGone(namespace="", name="n1", uid="n")
+    said = await told(database_url, (stream, gone), (stream, AdmissionPodGone(namespace="x", name="other", uid="o")))
+    assert said.standing.word == "Lost"
+    assert "(by position 2 of the log main)" in said.sentence
+
+
 @pytest.mark.parametrize(
     ("seen", "more"),
     [
         ([], {}),
         ([("node/n1", GONE), ("node/n1", THERE)], {}),
+        ([("node/n1", ANOTHER), ("node/n1", GONE)], {}),
         ([("node/n2", GONE)], {}),
         ([("node/n1", GONE)], {"incarnation": "another"}),
         ([("node/n1", GONE)], {"incarnation": ""}),
     ],
-    ids=["nothing", "came back", "another node", "another cluster", "a cluster that nobody knows"],
+    ids=[
+        "nothing",
+        "came back",
+        "another one of its name",
+        "another node",
+        "another cluster",
+        "a cluster that nobody knows",
+    ],
 )
 async def test_where_that_is_not_known(database_url: str, seen: Any, more: Any) -> None:
     said = await told(database_url, *seen, **more)

@@ -135,6 +135,16 @@ TABLE: Sequence[tuple[str, Sequence[Event], Sequence[tuple[Any, ...]]]] = [
     ("deactivated", [seen(), seen(active=False)], [(0, 1, "", "", "")]),
     ("finished", [seen(), seen(("Finished", "True", "Succeeded"))], [(0, 1, "", "", "")]),
     ("gone, and another one of its name", [seen(), GONE, seen()], [(0, 1, "", "", ""), (2, None, "", "", "")]),
+    (
+        "another one of its name, which a list shows before it says that the one before is gone",
+        [HAS, PREEMPTED, EVICTED, waits(UNUSED.format(4)), seen(uid="second"), GONE, waits(UNUSED.format(7))],
+        [
+            (2, 3, "Pending", "", "it was preempted for team/urgent"),
+            (3, 4, "WaitingForQuota", FOUR, "it was preempted for team/urgent"),
+            (4, 6, "", "", ""),
+            (6, None, "WaitingForQuota", SEVEN, ""),
+        ],
+    ),
     ("nothing", [], []),
 ]
 

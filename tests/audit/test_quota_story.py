@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from controlplane.audit.find import Found, events_of, find, nearest
 from controlplane.audit.inspect import inspect
-from controlplane.audit.quota_story import OF_WORKLOAD, about, explain_admission
+from controlplane.audit.no_workload import without_workload
+from controlplane.audit.quota_story import OF_JOB, OF_WORKLOAD, about, explain_admission
 from controlplane.audit.reads import READ, LogReader
 from controlplane.audit.states import own_replay
 from controlplane.audit.timeline import TimelineEntry, moments
@@ -231,6 +232,30 @@ def test_how_far_it_is_by_admission_alone(conditions: dict[str, Any], word: str,
     assert gone is not None
     assert gone.standing.word == "Deleted"
     assert explain_admission(log(("workload/team/w", sample(WorkloadGone)))) is None
+
+
+def test_one_that_was_made_again_is_not_told_of_the_one_before() -> None:
+    """A list shows it before it says that the one before is gone."""
+    stream = "admission/workload/team/w"
+    first = sample(admission.AdmissionWorkloadObserved, active=True, deleting=False)
+    second = msgspec.structs.replace(first, uid="second", status={})
+    events = log(
+        *((stream, one) for one in (first, sample(admission.WorkloadInadmissible), second)),
+        (stream, sample(admission.AdmissionWorkloadGone, uid=first.uid)),
+    )
+    found = explain_admission(events)
+    assert found is not None
+    assert (found.standing.word, found.sentence) == ("Pending", "It waits for quota.")
+    assert [one.position for one in found.events] == [3]
+
+
+def test_a_job_that_was_made_again_is_there() -> None:
+    seen = sample(jobs.QueuedJobObserved)
+    first, second = (sample(jobs.QueuedJobGone, uid=uid) for uid in (seen.uid, "second"))
+    events: list[Event] = [seen, msgspec.structs.replace(seen, uid="second"), first, second]
+    told = log(*((f"{OF_JOB}Job/team/j", one) for one in events))
+    assert without_workload(told[:3]).standing.word == "Pending"
+    assert without_workload(told).standing.word == "Deleted"
 
 
 # --- from a log -------------------------------------------------------------------------------------------------------

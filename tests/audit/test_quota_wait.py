@@ -9,6 +9,8 @@ from datetime import timedelta
 import pytest
 from click.testing import CliRunner
 
+from controlplane.audit.past import queues_at
+from controlplane.audit.queues_seen import cluster_queues_of
 from controlplane.audit.quota_load import load
 from controlplane.audit.quota_wait import answer, plain, sentences, waits
 from controlplane.audit.reads import READ, LogReader
@@ -62,6 +64,36 @@ async def test_it_is_what_the_controller_would_say(database_url: str, scene: Sce
         for name, wait in said.items():
             assert waits(reader, EngineSettings(), NS, name, scene.now) == wait
     assert [name for name, wait in said.items() if wait is None] == ["first", "done", "nobody"]
+
+
+REPLACED = [
+    (kinds.CLUSTER_QUEUES, "q", ""),
+    (kinds.LOCAL_QUEUES, "q", NS),
+    (kinds.RESOURCE_FLAVORS, "default", ""),
+    (kinds.NAMESPACES, NS, ""),
+    (kinds.WORKLOADS, "big", NS),
+]
+
+
+@pytest.mark.parametrize("place", REPLACED, ids=[kind.kind for kind, _, _ in REPLACED])
+async def test_so_it_is_where_a_list_shows_another_object_of_the_name(
+    database_url: str, scene: Scene, place: tuple[kinds.Kind, str, str]
+) -> None:
+    """It shows it before it says that the one before is gone."""
+    kind, name, namespace = place
+    old = scene.objects.pop((kind, namespace, name))
+    scene.put(kind, name, namespace, spec=old.get("spec", {}), metadata={"labels": old["metadata"].get("labels", {})})
+    scene.show(kind, old, gone=True)
+    await keep(database_url, scene.log, types=READ)
+    said = now_of(scene)
+    assert said["bigger"] is not None
+    with LogReader.connect(database_url) as reader:
+        for workload, wait in said.items():
+            assert waits(reader, EngineSettings(), NS, workload, scene.now) == wait
+        local = queues_at(reader, reader.clock())
+        assert [(one["queue"], one["cluster_queue"]) for one in local] == [("q", "q")]
+        (of_cluster,) = cluster_queues_of(reader, local)
+        assert of_cluster["quota"][0]["nominal"] == "10"
 
 
 @pytest.mark.parametrize("seed", deep_after(1, range(4)))
@@ -289,3 +321,11 @@ async def test_one_that_was_preempted_too_often_is_tried_again_later(database_ur
         assert " times within ten minutes, and is tried again from 2026-01-01 00:0" in said
         later = answer(reader, EngineSettings(), NS, paused, scene.now + timedelta(minutes=1))
     assert later is None or not later["inadmissible"]
+    old = scene.objects[kinds.WORKLOADS, NS, paused]
+    scene.drop((kinds.WORKLOADS, NS, paused))
+    scene.put(kinds.WORKLOADS, paused, NS, spec=old["spec"])
+    await keep(database_url, scene.log, "again", READ)
+    with LogReader.connect(database_url, log="again") as reader:
+        again = answer(reader, EngineSettings(), NS, paused, scene.now)
+    assert again is not None
+    assert not again["inadmissible"]

@@ -10,6 +10,7 @@ import pytest
 
 from controlplane.audit.runs_seen import runs
 from controlplane.audit.standing import standing
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import AttemptBegun
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -167,6 +168,23 @@ async def test_a_configuration_that_was_made_again_is_there(database_url: str) -
     assert rows[-1]["until"] is None
     (fleet,) = query(database_url, "SELECT configs FROM audit.fleet_at('main', %s) WHERE cluster = 'a'", script.now)
     assert fleet == {"configs": ["config"]}
+
+
+async def test_a_cluster_that_was_made_again_has_its_location_and_labels(database_url: str) -> None:
+    script = Script("a")
+    again = observations.MultiKueueClusterObserved(
+        name="a", uid="second", resource_version="9", location="elsewhere", labels={"zone": "z"}
+    )
+    gone = [observations.MultiKueueClusterGone(name="a", uid=uid) for uid in ("c-a", "second")]
+    times = []
+    for event in (again, *gone):
+        script.put(NewEvent(stream="cluster/a", event=event, cluster=MANAGEMENT))
+        times.append(script.now)
+    await keep(database_url, script.recorded)
+    asked = "SELECT location, labels FROM audit.fleet_at('main', %s) WHERE cluster = 'a'"
+    there = [{"location": "elsewhere", "labels": {"zone": "z"}}]
+    assert [query(database_url, asked, at) for at in times[:2]] == [there, there]
+    assert query(database_url, asked, times[2]) in ([{"location": None, "labels": {}}], [])
 
 
 async def test_what_goes_on_is_not_kept(database_url: str) -> None:

@@ -65,3 +65,17 @@ async def test_what_is_gone_or_known_is_not_waited_for(database_url: str, ends: 
         found = find(reader, life.namespace, life.name)
         assert found is not None
         assert "a Workload that nobody knows" not in answer(reader, POLICY, found, script.now).sentence
+
+
+async def test_as_of_a_time_at_which_nobody_knew_it_yet(database_url: str) -> None:
+    script = Script("a", "b")
+    stray = script.workload("job-train-stray", job="train").clone("a", RUNS).remote_job("a", suspended=False)
+    life = script.workload("job-train-next", job="train").job().seen({"QuotaReserved": True}, elastic=True)
+    then = script.now
+    stray.seen({"QuotaReserved": True}, elastic=True)
+    await keep(database_url, script.recorded)
+    with LogReader.connect(database_url) as reader:
+        reader.read_at(then)
+        found = find(reader, life.namespace, life.name)
+        assert found is not None
+        assert STRAY in answer(reader, msgspec.structs.replace(POLICY, gc_interval=None), found, then).sentence

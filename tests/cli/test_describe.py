@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
+from controlplane.audit.past import GROUPS
 from controlplane.cli import cli
 from controlplane.cli import describe as verb
 from controlplane.controllers.manifests import EVERY
@@ -102,6 +104,13 @@ def test_all_of_a_kind(url: str) -> None:
     assert said(url, "clusters").count("\nServer Version:") == 4
     assert [one["name"] for one in plain(url, "cluster", "a", "c")] == ["a", "c"]
     assert {one["job"] for one in plain(url, "workloads", "-n", "default")} >= {"etl", "odd"}
+
+
+def test_a_queue_is_told_as_it_is_though_the_clock_here_is_slow(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [plain(url, "queue", name) for name in ("default/lq", "cq")]
+    monkeypatch.setattr("controlplane.clock.SystemClock.now", lambda _: datetime(2020, 1, 1, tzinfo=UTC))
+    assert [plain(url, "queue", name) for name in ("default/lq", "cq")] == whole
+    assert any(whole[0][group] for group in GROUPS)
 
 
 def test_queues(url: str) -> None:

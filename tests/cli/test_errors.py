@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import psycopg
 import pytest
 from psycopg import errors as pg
@@ -16,6 +19,7 @@ from controlplane.log.event import LogUnavailable
 from controlplane.log.schema import SchemaError
 from controlplane.settings import SettingsError
 from controlplane.web import ListenError
+from tests.cli.processes import PROGRAM, environment
 from tests.support.rows import each
 
 
@@ -136,3 +140,15 @@ def test_colours_are_left_out_where_nobody_wants_them(
     monkeypatch.setattr("click.utils.should_strip_ansi", lambda _stream, color: color is False)
     assert report(CommandFailure("no"), env) == Exit.FAILED
     assert ("\x1b[" in capsys.readouterr().err) == coloured
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--help"], ["config", "show"]], ids=" ".join)
+def test_output_that_has_no_room_or_is_closed(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*PROGRAM, *arguments], env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: there is no room for what is written (No space left on device): make some")
+    closed = subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *PROGRAM, *arguments], env=environment(), check=False)
+    assert closed.returncode == 0

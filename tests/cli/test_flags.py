@@ -5,6 +5,7 @@ does."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -135,6 +136,12 @@ def test_without_headings(url: str, verb: str) -> None:
     assert without.split()[0] != whole.split()[0]
 
 
+def test_csv_without_headings(url: str) -> None:
+    whole, without = (said(url, "workloads", "-o", "csv", *more) for more in ([], ["--no-headers"]))
+    assert whole.startswith("namespace,name,job,")
+    assert without.splitlines() == whole.splitlines()[1:]
+
+
 def test_the_order_of_rows_is_that_of_the_json(url: str) -> None:
     rows = [row.split()[2] for row in said(url, "workloads", "--sort-by", "{.job}").splitlines()[1:]]
     assert rows == ["etl", "odd", "queued", "sim"]
@@ -191,6 +198,14 @@ def test_names(url: str, verb: str, typed: list[str]) -> None:
 def test_two_namespaces_for_one_name(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = refused(capsys, "--database-url", url, "why", "default/train", "-n", "team-b")
     assert '-n says namespace team-b, and "default/train" says default' in text
+
+
+def test_a_cluster_that_is_none(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where all Workloads have finished, or there is none yet."""
+    script = Script("north")
+    asyncio.run(write(database_url, script.appended))
+    assert run(["--database-url", database_url, "workloads", "--cluster", "nort"]) == 0
+    assert capsys.readouterr().err.endswith("No workloads found on cluster nort. Did you mean north?\n")
 
 
 def test_a_queue_that_is_none(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.cli.output import aligned, folded, visible
+from controlplane.cli.errors import CommandFailure, Exit, report
+from controlplane.cli.following import document
+from controlplane.cli.output import aligned, aside, dump, folded, line, visible
 
 cells = st.text(st.characters(exclude_categories=("Cs", "Zl", "Zp")), max_size=12).map(visible)
 tables = st.integers(1, 4).flatmap(
@@ -77,3 +84,51 @@ def test_on_a_narrow_terminal_texts_stand_below_what_is_short() -> None:
         "2026-01-01 10:00:01  management",
         "    job runs",
     ]
+
+
+class Terminal(io.StringIO):
+    """Standard output or error of somebody who sits at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+EVIL = "\x1b[2Kall is \x9b1mwell\x7f\r"
+OBEYED = {*map(chr, range(32)), *map(chr, range(127, 160))} - {"\n", "\t"}
+
+
+@contextmanager
+def at_a_terminal() -> Iterator[Terminal]:
+    found = Terminal()
+    with redirect_stdout(found), redirect_stderr(found):
+        yield found
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "csv", "name", "jsonpath={.items[*].message}"])
+def test_what_comes_from_clusters_reaches_no_terminal_as_it_is(form: str) -> None:
+    with at_a_terminal() as terminal:
+        dump(form, [{"namespace": "default", "name": EVIL, "message": EVIL}], kind="workload")
+    said = terminal.getvalue().replace("\r\n", "\n")  # which ends the rows of CSV
+    assert "all is" in said
+    assert not OBEYED & set(said)
+
+
+def test_nor_does_it_beside_a_result() -> None:
+    with at_a_terminal() as terminal:
+        for say in (line, aside, lambda text: document("json", {"message": text})):
+            say(EVIL)
+        assert report(CommandFailure(f"wrong are\n  {EVIL}\n  and more"), {"NO_COLOR": "1"}) == Exit.FAILED
+    said = terminal.getvalue()
+    assert said.count("all is") == 4
+    assert "\n  and more\n" in said
+    assert not OBEYED & set(said)
+
+
+def test_programs_get_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    value = [{"name": EVIL}]
+    dump("json", value)
+    assert json.loads(capsys.readouterr().out) == value
+    dump("jsonpath={.items[*].name}", value)
+    assert capsys.readouterr().out == f"{EVIL}\n"
+    dump("csv", value)
+    assert capsys.readouterr().out == f'name\r\n"{EVIL}"\r\n'

@@ -55,7 +55,13 @@ def test_profiles_that_cannot_be_used_name_their_fields(refused: Refused, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("a: [", "is not YAML"), ("- a", "is not a KubeSchedulerConfiguration, but list")]
+    ("text", "told"),
+    [
+        ("a: [", "is not YAML"),
+        ("a: !!int ", "is not YAML"),
+        ("[" * 3000, "is nested too deep"),
+        ("- a", "is not a KubeSchedulerConfiguration, but list"),
+    ],
 )
 def test_a_file_that_is_no_configuration(refused: Refused, tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "profiles.yaml"

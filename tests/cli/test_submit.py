@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -73,7 +78,7 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
             2,
             "holds something else than jobs of these kinds: AppWrapper, Deployment, JAXJob, Job, JobSet, ",
         ),
-        ("a: [", 2, "cannot be read as YAML"),
+        ("a: [", 2, "is not YAML: "),
         ("{apiVersion: batch/v1, kind: Job, spec: {}}", 2, "has a Job without metadata.name: give it a name"),
         (
             "{apiVersion: batch/v1, kind: Job, metadata: {labels: {}}}",
@@ -82,6 +87,9 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         ),
         ("a", 2, "holds something else than jobs of these kinds"),
         ("---\n", 2, "holds no jobs"),
+        ("{apiVersion: batch/v1, kind: Job, metadata: {name: a, labels: {x: !!int }}}", 2, "is not YAML: "),
+        ("{apiVersion: batch/v1, kind: Job, metadata: {name: a, labels: {x: !!binary aGk=}}}", 2, "which JSON cannot"),
+        ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: " + "[" * 3000, 2, "is nested too deep"),
         ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}", 3, "there is no management cluster"),
     ],
 )
@@ -109,3 +117,68 @@ def test_a_kubeconfig_that_is_not_there_is_said_of_the_option(tmp_path: Path) ->
     done = finished("submit", str(file), "--kubeconfig", str(tmp_path / "nowhere"))
     assert (done.returncode, done.stderr) == (3, f"Error: --kubeconfig: there is no file {tmp_path / 'nowhere'}\n")
     assert "set --kubeconfig or management.kubeconfig" in finished("submit", str(file)).stderr
+
+
+@contextmanager
+def api_server(directory: Path, answers: int) -> Iterator[tuple[str, list[Any]]]:
+    """Have an API server that creates so many objects and is gone then; yield its kubeconfig and what was posted."""
+    posted: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            posted.append(json.loads(body))
+            if len(posted) > answers:
+                self.close_connection = True
+                return
+            self.send_response(201)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is its base's
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        file = directory / "kubeconfig"
+        cluster = {"name": "a", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        context = {"name": "a", "context": {"cluster": "a", "user": "a"}}
+        users = [{"name": "a", "user": {}}]
+        file.write_text(
+            json.dumps({"clusters": [cluster], "users": users, "contexts": [context], "current-context": "a"})
+        )
+        try:
+            yield str(file), posted
+        finally:
+            server.shutdown()
+
+
+def test_a_job_is_created_as_it_is_written(tmp_path: Path) -> None:
+    """Times are texts and keys are, as to kubectl."""
+    file = tmp_path / "file.yaml"
+    file.write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n"
+        "  annotations:\n    since: 2024-01-01T10:00:00Z\n    day: 2024-01-01\n    5: five\n"
+    )
+    with api_server(tmp_path, 1) as (kubeconfig, posted):
+        done = finished("submit", "--kubeconfig", kubeconfig, str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [one["metadata"]["annotations"] for one in posted] == [
+        {"since": "2024-01-01T10:00:00Z", "day": "2024-01-01", "5": "five"}
+    ]
+
+
+def test_what_was_created_before_the_cluster_was_lost_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(
+        "\n---\n".join(f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}}}}}" for name in ("a", "b", "c"))
+    )
+    with api_server(tmp_path, 1) as (kubeconfig, _):
+        done = finished("submit", "--kubeconfig", kubeconfig, str(file))
+    assert done.returncode == 6
+    assert [line.split()[2:] for line in done.stdout.splitlines()[1:]] == [["a", "created"], ["b", "no", "answer"]]
+    assert done.stderr.startswith("Error: the cluster does not answer: @management")

@@ -277,7 +277,10 @@ def test_what_cannot_be_done_is_one_sentence(
 @pytest.mark.parametrize(
     ("option", "text", "code", "said"),
     [
-        ("--add-cluster", "name: [", 2, "it is not YAML: while parsing"),
+        ("--add-cluster", "name: [", 2, "is not YAML: while parsing"),
+        ("--add-cluster", "{name: w4, capacity: {cpu: !!int }}", 2, "is not YAML: "),
+        ("--add-cluster", "name: " + "[" * 3000, 2, "is nested too deep to be read"),
+        ("--quota", "clusters: " + "[" * 3000, 2, "is nested too deep to be read"),
         ("--add-cluster", "name: w4", 2, "missing required field `capacity`: write something such as {name: north-2"),
         ("--add-cluster", "{name: w4, capacity: {}, size: 4}", 2, "unknown field `size`"),
         (

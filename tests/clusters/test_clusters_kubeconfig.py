@@ -128,8 +128,15 @@ def test_one_broken_rule(path: str, value: Any, err: str) -> None:
     assert (error.reason, error.message) == ("InsecureKubeConfig", f"load client config failed: {err}")
 
 
-def test_proxy_of_another_kind_is_bad_not_insecure() -> None:
-    error = refused(changed("clusters.0.proxy-url", "socks5://proxy"))
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        *("socks5://proxy", "http://[", "http://[fd00::1:3128", "http://[zz]", "http://\u2100", "http://proxy:x"),
+        *("http://proxy:99999", "http://", "http://:80"),
+    ],
+)
+def test_proxy_of_another_kind_is_bad_not_insecure(proxy: str) -> None:
+    error = refused(changed("clusters.0.proxy-url", proxy))
     assert (error.reason, error.message) == (
         "BadKubeConfig",
         "load client config failed: proxy-url must be an http or https URL",
@@ -166,6 +173,9 @@ def test_the_first_broken_rule_is_the_one_told(first: int) -> None:
         b"\xff\xfe\x00",
         b"a: &a {x: 1}\nb: {<<: *a}",
         b"[" * 100_000,
+        b"clusters: !!int ",
+        b"clusters: !!bool x",
+        b"clusters: !!timestamp x",
         b"just text",
         b"- a list",
         b"x" * (2 << 20),

@@ -147,6 +147,10 @@ async def test_a_context_that_is_not_there_is_said_with_those_that_are(
     monkeypatch.setenv("KUBECONFIG", str(path))
     with pytest.raises(KubeconfigError, match=rf"there is no context nowhere in {path}, only c\)"):
         await from_kubeconfig("m", None, "nowhere")
+    for text in ("clusters: !!int ", "[" * 3000):
+        path.write_text(text)
+        with pytest.raises(KubeconfigError, match="the kubeconfig cannot be loaded"):
+            await from_kubeconfig("m", None, "nowhere")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(KubeconfigError, match=f"there is no such file: {tmp_path / 'none'}"):
         await from_kubeconfig("m", None, "nowhere")

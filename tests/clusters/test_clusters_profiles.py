@@ -116,6 +116,21 @@ def test_a_status_that_is_none_is_said() -> None:
         client_config("p", access_of({"status": {"accessProviders": "x"}}), [FIRST])
 
 
+def test_a_status_that_is_nested_too_deep_is_said() -> None:
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    data = status(access("first", extensions=[{"name": "a", "extension": deep}]))
+    with pytest.raises(KubeconfigError, match="status cannot be read: it is nested too deep"):
+        client_config("p", data, [FIRST])
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy", "http://[", "http://[zz]", "http://proxy:x", "http://"])
+def test_a_proxy_that_is_none_is_said(proxy: str) -> None:
+    with pytest.raises(KubeconfigError, match="proxy-url must be an http or https URL"):
+        client_config("p", status(access("first", **{"proxy-url": proxy})), [FIRST])
+
+
 def test_what_else_changes_in_a_profile_is_no_change() -> None:
     one = {"status": {"accessProviders": [access("first")], "conditions": [{"type": "A"}]}}
     two = {"status": {"accessProviders": [access("first")], "version": {"kubernetes": "1.34"}}}

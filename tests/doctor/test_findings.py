@@ -111,8 +111,9 @@ def test_the_arguments_of_kueue_count_before_its_configuration(word: str) -> Non
     assert of(judge(given), "queues/kueue")[0][0] == {"true": "failed", "false": "ok"}[word]
 
 
-def test_where_the_configuration_of_kueue_is_not_shown_it_counts_who_writes() -> None:
-    given = wired(configuration=NOT_READ, arguments=NOT_READ)
+@pytest.mark.parametrize("shown", [NOT_READ, "a: [", "featureGates: !!int ", "[" * 3000], ids=range(4))
+def test_where_the_configuration_of_kueue_is_not_shown_it_counts_who_writes(shown: Any) -> None:
+    given = wired(configuration=shown, arguments=NOT_READ)
     assert of(judge(given), "queues/kueue") == [("ok", "nobody else writes the status of MultiKueueClusters")]
 
 

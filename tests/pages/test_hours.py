@@ -14,11 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.audit.past import usage
 from controlplane.audit.reads import READ, LogReader
+from controlplane.pages.follower import Follower
 from controlplane.pages.hours import Hours, Run
-from tests.audit.script import write
+from controlplane.pages.readers import connector
+from controlplane.settings import Settings
+from tests.audit.script import Script, write
 from tests.docs.fleet_story import story
-from tests.pages.serving import served, wait_for_hours
+from tests.pages.serving import served, until_ready, wait_for_hours
 
 NEWEST = datetime(2026, 1, 5, 7, 30, tzinfo=UTC)
 FIRST, LAST = date(2025, 12, 1), date(2026, 2, 1)
@@ -165,3 +169,43 @@ async def test_hours_that_are_not_all_there_say_so(database_url: str) -> None:
         keeper._step = lambda _reader: False
         assert pages.get("/api/v1/usage?days=3660").json()["complete"] is False
         assert "What is shown is not all yet" in pages.get("/usage?days=3660").text
+
+
+async def test_an_amount_that_is_no_quantity_is_left_out(database_url: str) -> None:
+    script = Script("a")
+    for name, requests in (("odd-0a1b2", {"cpu": "2", "example.com/odd": "abc"}), ("even-0a1b2", {"cpu": "3"})):
+        life = script.workload(name)
+        life.local = {"requests": {"main": requests}, "size": {"main": 1}}
+        life.runs("a").finishes("a")
+    await write(database_url, script.appended, types=READ)
+    with LogReader.connect(database_url) as reader:
+        (told,) = usage(reader, ["namespace"], None, None)
+    assert set(told["resource_hours"]) == {"cpu"}
+    with served(database_url) as client:
+        (row,) = client.get("/api/v1/usage").json()["rows"]
+        assert set(row["resource_hours"]) == {"cpu"}
+
+
+async def test_what_cannot_be_added_up_is_not_said_to_be(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the rest goes on once it can be."""
+    await write(database_url, Script("a").workload("train-0a1b2").runs("a").script.appended, types=READ)
+    put, broken = Hours.put, [True]
+
+    def failing(self: Hours, found: Any) -> None:
+        if broken[0]:
+            raise ValueError("whatever a run holds")
+        put(self, found)
+
+    monkeypatch.setattr(Hours, "put", failing)
+    monkeypatch.setattr("controlplane.pages.usage_keeper._PAUSE", 0.05)
+    settings = Settings()
+    follower = Follower(connector(settings, database_url), settings)
+    follower.start()
+    try:
+        until_ready(follower)
+        await asyncio.sleep(0.5)
+        assert not follower.usage.found(FIRST, LAST, None).complete
+        broken[0] = False
+        wait_for_hours(follower)
+    finally:
+        follower.stop()

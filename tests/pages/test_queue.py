@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.audit.past import queues_at
 from controlplane.audit.queue_quota import holders_of, lines_of, shape_of, waiting_in
-from controlplane.audit.reads import READ
+from controlplane.audit.reads import READ, LogReader
 from controlplane.kube import kinds
 from controlplane.pages.routes import API
 from tests.audit.database import keep
@@ -208,11 +210,39 @@ async def test_what_was_deleted_is_not_counted_and_has_its_history(database_url:
         assert api(client, "/queues/team-b/lq", at="now")["history"] == gone["history"]
 
 
+async def test_where_a_queue_led_of_which_all_workloads_have_finished(database_url: str) -> None:
+    script = Script("a")
+    script.workload("over-0a1b2").runs("a").finishes("a")
+    await write(database_url, script.appended, types=READ)
+    with LogReader.connect(database_url) as reader:
+        (told,) = queues_at(reader, reader.clock())
+    with served(database_url) as client:
+        for at in ({}, {"at": "now"}):
+            (item,) = api(client, "/queues", **at)["items"]
+            assert item["cluster_queue"] == told["cluster_queue"] == "cq"
+            assert api(client, "/queues/default/lq", **at)["cluster_queue"] == "cq"
+            assert [one["queue"] for one in api(client, "/clusterqueues/cq", **at)["queues"]] == ["lq"]
+
+
 def test_a_queue_with_a_name_that_has_to_be_quoted(database_url: str) -> None:
     with served(database_url) as client:
         answer = client.get("/queues/a/%3Cscript%3E")
         assert answer.status_code == 404
         assert "<script>" not in answer.text
+
+
+async def test_what_is_told_goes_by_the_clock_of_the_events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is slow serves the pages."""
+    scene = Scene()
+    for name in ("q", "empty"):
+        scene.queue(name, "2")
+    await keep(database_url, scene.log, types=READ)
+    await write(database_url, Script("a").workload("train-0a1b2").runs("a").script.appended, types=READ)
+    monkeypatch.setattr("controlplane.clock.SystemClock.now", lambda _: datetime(2020, 1, 1, tzinfo=UTC))
+    with served(database_url) as client:
+        assert {one["queue"] for one in api(client, "/queues")["items"]} == {"q", "empty", "lq"}
+        assert api(client, "/queues/default/lq")["history"]
+        assert api(client, "/usage", by="day")["rows"]
 
 
 def test_nobody_waits(database_url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -15,11 +16,13 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.manifests import EVERY
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.quota.admission import events
+from controlplane.controllers.scheduling import events as scheduling
+from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.kube import kinds
-from controlplane.log.event import NewEvent
+from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
-from controlplane.pages.concealing import OTHER, as_shown, plain_as_shown
+from controlplane.pages.concealing import NAMING, OTHER, OTHER_POD, as_shown, plain_as_shown
 from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API
@@ -34,6 +37,7 @@ from tests.pages.serving import until_ready
 from tests.quota.admission.scene import Scene
 
 OWN, FOREIGN = "team-a", "team-b"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class TwoTeams(Scene):
@@ -200,16 +204,68 @@ def test_every_event_that_names_another_workload_is_known() -> None:
     """A field that is added is to be concealed as well."""
     naming = {
         (kind.__name__, name)
-        for kind in events.EVENTS
+        for kind in READ
         for name in kind.__struct_fields__
-        if name in ("preemptor", "preemptor_uid", "victims", "preemptee", "workload", "workloads", "holders", "ahead")
+        if name in (*NAMING, "preemptee", "workloads", "holders", "ahead")
     }
     assert naming == {
         ("WorkloadPreemptionDecided", "preemptor"),
         ("WorkloadPreemptionDecided", "preemptor_uid"),
         ("WorkloadInadmissible", "victims"),
+        ("VictimChosen", "preemptor"),
+        ("VictimChosen", "preemptor_uid"),
+        ("NodeReserved", "woken"),
+        ("SchedulingFailed", "woken"),
     }
     assert sample(events.WorkloadInadmissible).victims
+
+
+def _pods(preemptor: str, woken: str) -> list[tuple[str, Event]]:
+    """What a scheduler's log has of a pod that gives way to another, and of one that another's end woke."""
+    went = scheduling.Woken(resource="Pod", action="Delete", name=woken)
+    drop: dict[str, Any] = {
+        "reason": SchedulingReason.PREEMPTED,
+        "number": 1,
+        "message": f"preempted by pod {preemptor}",
+    }
+    held: dict[str, Any] = {"reason": SchedulingReason.NODE_FOUND, "number": 1, "node": "n", "uid": "u", "attempt": 2}
+    chosen: dict[str, Any] = {
+        "uid": "u",
+        "node": "n",
+        "preemptor": preemptor,
+        "preemptor_uid": "secret",
+        "scheduler": "s",
+    }
+    failed: dict[str, Any] = {
+        "reason": SchedulingReason.UNSCHEDULABLE,
+        "message": "0/1 nodes are available: 1 Too many pods.",
+    }
+    return [
+        (f"victim/{OWN}/web", scheduling.VictimChosen(**chosen, reason=SchedulingReason.LOWER_PRIORITY)),
+        (f"pod/{OWN}/web", scheduling.NodeReserved(**held, woken=went)),
+        (f"pod/{OWN}/web", scheduling.ReservationDropped(**drop)),
+        (f"pod/{OWN}/web", scheduling.SchedulingFailed(**failed, attempt=2, woken=went)),
+    ]
+
+
+async def test_pods_of_others_are_not_named_in_the_log_of_a_scheduler(database_url: str) -> None:
+    told = [NewEvent(stream=stream, event=event) for stream, event in _pods(f"{FOREIGN}/db", f"{FOREIGN}/gone")]
+    await write(database_url, [known(OWN), known(FOREIGN), *told], types=READ)
+    paths = [path for position in range(3, 7) for path in (f"{API}/events/{position}", f"/events/{position}")]
+    for path, answer in zip(paths, await asked(database_url, *paths, user="ada"), strict=True):
+        assert answer.status_code == 200, path
+        assert FOREIGN not in answer.text, path
+        assert "secret" not in answer.text, path
+    first, *_ = await asked(database_url, paths[0], user="ada")
+    assert first.json()["event"]["what"] == f"pod is to go from node n, for pod {OTHER_POD}"
+    for path, answer in zip(paths, await asked(database_url, *paths, user="auditor"), strict=True):
+        assert FOREIGN in answer.text, path
+
+
+def test_pods_of_ones_own_namespaces_are_named() -> None:
+    for number, (stream, event) in enumerate(_pods(f"{OWN}/db", f"{OWN}/gone")):
+        recorded = Recorded(position=number + 1, stream=stream, version=1, event=event, recorded_at=NOW)
+        assert as_shown(recorded, lambda namespace: namespace == OWN) == recorded
 
 
 HOLDERS = [{"workload": f"{FOREIGN}/{number}", "amount": "1"} for number in range(3)]

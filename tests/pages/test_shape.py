@@ -121,6 +121,7 @@ def test_every_file_of_a_page_is_there(pages: TestClient) -> None:
         ("/workloads?state=Runing", 400, "&#34;Runing&#34; is none of"),
         ("/workloads?limit=0", 400, "is no whole number from 1 to 500"),
         ("/workloads?after=x", 400, "is no cursor that this page gave out"),
+        ("/workloads?at=now&after=%C2%B2", 400, "is no cursor that this page gave out"),
         ("/workloads?at=yesterday", 400, "&#34;yesterday&#34; is not a time: write 2026-01-31T13:00:00Z"),
         ("/?at=2999-01-01", 400, "is to come"),
         ("/?at=1999-01-01", 400, "it begins later"),

@@ -7,15 +7,18 @@ import pytest
 
 from controlplane.audit.reads import READ, LogReader
 from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
-from controlplane.log.event import NewEvent
+from controlplane.log.event import NewEvent, Recorded
+from controlplane.pages.rows import LastSeen
 from controlplane.pages.workloads_seen import Seen, workloads_seen
-from tests.audit.script import write
+from tests.audit.samples import sample
+from tests.audit.script import START, write
 from tests.docs.fleet_story import story
 
 
 def expected(reader: LogReader, head: int) -> dict[str, Seen]:
     """What the events say, one after the other."""
     known: dict[str, Seen] = {}
+    uids: dict[str, str] = {}
     for recorded in reader.rows(
         "SELECT stream, type, position, recorded_at, data FROM audit.events WHERE log = %(log)s"
         " AND stream LIKE 'workload/%%' AND position <= %(head)s ORDER BY position",
@@ -25,14 +28,14 @@ def expected(reader: LogReader, head: int) -> dict[str, Seen]:
         before = known.get(stream)
         since = before.since if before is not None else at
         if recorded["type"] == WorkloadObserved.__name__:
-            owner = data.get("owner") or {}
+            owner, uids[stream] = data.get("owner") or {}, data["uid"]
             over = [one for one in data.get("conditions", ()) if one["type"] == "Finished" and one["status"] == "True"]
             known[stream] = Seen(
                 stream, since, recorded["position"], at, data.get("queue_name", ""), data.get("cluster_queue", ""),
                 data.get("cluster_name", ""), owner.get("kind", ""), owner.get("name", ""),
                 over[0]["reason"] if over else None, None, None,
             )  # fmt: skip
-        elif recorded["type"] == WorkloadGone.__name__ and before is not None:
+        elif recorded["type"] == WorkloadGone.__name__ and before is not None and data["uid"] == uids[stream]:
             known[stream] = before._replace(gone=recorded["position"], gone_at=at)
     return known
 
@@ -41,14 +44,27 @@ async def test_pieces_of_any_size_say_the_same(database_url: str, monkeypatch: p
     events = [msgspec.structs.replace(one, caused_by=0) for one in story().appended]
     # A Workload that is gone comes again under its name, and goes again.
     first, seen = next((one, one.event) for one in events if isinstance(one.event, WorkloadObserved))
-    gone = [WorkloadGone(uid="x", resource_version=n, namespace=seen.namespace, name=seen.name) for n in ("8", "9")]
-    events += [NewEvent(stream=first.stream, event=event) for event in (gone[0], seen, gone[1])]
+    another = msgspec.structs.replace(seen, uid="another")
+    gone, end = (WorkloadGone(uid=one.uid, namespace=seen.namespace, name=seen.name) for one in (seen, another))
+    events += [NewEvent(stream=first.stream, event=event) for event in (gone, seen, gone)]
+    # And again: a list shows it before it says that the one before is gone; that is told once more at the end.
+    events += [NewEvent(stream=first.stream, event=event) for event in (seen, another, gone, end, gone)]
     await write(database_url, events, types=READ)
     with LogReader.connect(database_url) as reader:
-        for head in (len(events), len(events) - 1, 150):
+        for head in (*range(len(events) - 5, len(events) + 1), 150):
             wanted = expected(reader, head)
             for size in (3, 40, 200_000):
                 monkeypatch.setattr("controlplane.pages.workloads_seen._PIECE", size)
                 found = [seen for piece in workloads_seen(reader, head) for seen in piece]
                 assert len(found) == len(wanted)
                 assert {seen.stream: seen for seen in found} == wanted
+
+
+def test_the_end_of_another_one_of_the_name_is_no_change_of_this_one() -> None:
+    first = sample(WorkloadObserved)
+    events = [first, msgspec.structs.replace(first, uid="second"), sample(WorkloadGone, uid=first.uid)]
+    last = LastSeen()
+    for number, event in enumerate(events, start=1):
+        stream = f"workload/{first.namespace}/{first.name}"
+        last.take(Recorded(position=number, stream=stream, version=number, event=event, recorded_at=START))
+    assert [one.position for one in last.touched.values()] == [2]

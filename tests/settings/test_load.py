@@ -118,6 +118,9 @@ def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
             ":2: quota.managedJobsNamespaceSelector 'team in (a' is not a label selector such as",
         ),
         ("a: \x00", ": is not valid YAML"),
+        ("log:\n  level: !!int \n", ":2: log.level has a value that cannot be read"),
+        ("log:\n  level: !!bool maybe\n", ":2: log.level has a value that cannot be read"),
+        ("log: " + "[" * 3000, ": is nested too deep"),
         ("? [a]\n: 1\n", ":1: there is no setting"),
     ],
 )

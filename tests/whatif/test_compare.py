@@ -25,6 +25,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from controlplane.whatif.compare import AFTER, PATIENCE, Difference, together
 from controlplane.whatif.deciders import DECISIONS, Deciders
+from tests.audit.script import Script
 from tests.dst.plans import plan, step
 from tests.interface.logs import host_of, recorded, written
 from tests.support.deep import deep_after
@@ -231,3 +232,31 @@ def test_decisions_of_other_controllers_are_counted(name: str) -> None:
 
 def test_a_status_is_no_decision_of_another() -> None:
     assert issubclass(StatusRelayDecided, DECISIONS)
+
+
+def test_what_is_decided_while_its_observations_are_committed_agrees_after_another_decision() -> None:
+    """The leader decided before it had folded what was seen of the job in the same batch; the decision before it stands
+    just before the batch."""
+    script = Script("a")
+    life = script.workload("train-0a1b2").offered("a").clone("a", {"QuotaReserved": True, "Admitted": True}).decide()
+    life.remote_job("a", suspended=True).decide()
+    before = list(script.recorded)
+    assert isinstance(before[-1].event, CheckStateDecided)
+    script.now += timedelta(seconds=9)
+    life.remote_job("a", status="11", inactive=False).job(suspended=False)
+    life.seen({"Admitted": True}, check="Ready", cluster_name="a", nominated=[])
+    script.now += timedelta(seconds=9)
+    batch = [msgspec.structs.replace(one, recorded_at=script.now) for one in script.recorded[len(before) :]]
+    leader = Deciders(in_force(before))
+    for one in before:
+        leader.fold(one)
+    decided = leader.anticipate([one for one in batch if one.stream == life.stream], script.now)
+    (relay,) = [new.event for new in decided.events]
+    assert isinstance(relay, StatusRelayDecided)
+    assert relay.mark_suspended
+    last = next(one for one in reversed(batch) if one.stream == life.stream)
+    said = msgspec.structs.replace(
+        last, position=batch[-1].position + 1, version=last.version + 1, event=relay, cluster="@management"
+    )
+    found = compared([*before, *batch, said]).differences
+    assert [one for one in found if one.position == said.position] == []

@@ -13,12 +13,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers.multikueue.nominate import INCREMENTAL
+from controlplane.controllers.multikueue.observations import WorkloadGone
 from controlplane.dst.engine.plan import Plan
 from controlplane.log.event import Recorded
 from controlplane.whatif.agreement import agreement
-from controlplane.whatif.history import SLOTS
+from controlplane.whatif.history import SLOTS, History
 from controlplane.whatif.measure import Measures
 from controlplane.whatif.queue import AddedCluster
+from tests.audit.script import Script
 from tests.dst.plans import plan, step
 from tests.support.deep import deep_after, deep_but, examples
 from tests.whatif.logs import PlayedLog, played
@@ -269,6 +271,37 @@ def test_measures_are_of_their_time() -> None:
     assert sum(one.arrived for one in found) == whole.arrived
     assert sum(one.finished for one in found) == whole.finished
     assert near(sum(one.run_hours for one in found), whole.run_hours, least=0.001)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_one_that_is_made_again_under_its_name_is_another_workload(listed: bool) -> None:
+    """`listed`: a list shows it before it says that the one before is gone."""
+    script = Script("a", "b")
+    begin = script.now
+    script.workload("waits-0a1b2").job().seen().gone()  # and is not made again
+    first = script.workload("train-0a1b2").runs("a")
+    gone = WorkloadGone(namespace=first.namespace, name=first.name, uid=first.uid)
+    first.remote_job_gone("a").clone_gone("a")
+    if not listed:
+        first.put(gone)
+    script.now += timedelta(hours=1)
+    second = script.workload("train-0a1b2")
+    second.uid = "second"
+    second.seen()
+    if listed:
+        second.put(gone)
+    second.runs("b")
+    script.now += timedelta(hours=1)
+    measures, history = Measures(begin, script.now, {}), History()
+    for one in script.recorded:
+        measures.take(one)
+        history.take(one)
+    found = measures.result({})
+    assert (found.arrived, found.started, found.waiting, found.moves) == (3, 2, 0, 0)
+    assert {name: one.placed for name, one in found.clusters.items()} == {"a": 1, "b": 1}
+    assert found.wait_max < 60
+    assert history.again == {"second"}
+    assert [cluster for _, _, cluster in history.workloads[first.stream].placed] == ["a"]
 
 
 def test_ranks_are_of_what_was_waited() -> None:

@@ -15,7 +15,7 @@ from controlplane.cli.following import ChangedRows, follow, refuse_order, watch_
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import is_empty, log_option, nearest_namespaces, open_reader, stamp
 from controlplane.cli.options import Options, listing, names_of, namespaced
-from controlplane.cli.output import emit
+from controlplane.cli.output import aside, emit
 
 if TYPE_CHECKING:
     from controlplane.audit.reads import LogReader
@@ -63,7 +63,7 @@ def listed(options: Options, namespace: str | None, cluster: str | None, watch: 
     columns = (*COLUMNS, *WIDE) if options.wide else COLUMNS
     emit(options.output, found, columns, [_row(options, one, now) for one in found], kind="pod")
     if nothing:
-        click.echo(nothing, err=True)
+        aside(nothing)
     return Exit.OK
 
 

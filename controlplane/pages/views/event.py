@@ -67,7 +67,7 @@ def event(asked: Asked) -> EventStory:
     recorded = as_shown(found.recorded, asked.sees)
     return EventStory(
         event=event_item(recorded),
-        data=fields_of(recorded.event),
+        data=plain_as_shown(fields_of(recorded.event), asked.sees),
         causes=_seen(asked, found.causes),
         followed=_seen(asked, found.followed),
         looked_until=min(position + _WITHIN, asked.reader.until or _LARGEST),

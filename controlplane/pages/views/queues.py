@@ -18,7 +18,7 @@ from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
-from controlplane.pages.directory import ACTIVE, Directory, Row
+from controlplane.pages.directory import ACTIVE, Directory, Row, Wanted
 from controlplane.values import Value
 
 PARAMETERS = (Parameter("namespace", "only those of a namespace"),)
@@ -28,6 +28,7 @@ USAGE_PARAMETERS = (
     Parameter("by", f"what they are added up by: of {', '.join(BY)}, with commas", default="namespace"),
     Parameter("days", "of how many days, up to now", number=3660, default=str(_DAYS)),
 )
+_LAST = 50  # Workloads of a queue that are looked at for where it led
 _COLUMN = {phase: name for name, phases in GROUPS.items() for phase in phases}
 
 
@@ -84,7 +85,8 @@ class UsageRow(Value):
 
 class UsageTable(Value):
     """The hours that jobs ran from `since` on, added up by `by`. Not `complete` for a while after the pages' start:
-    `looked_at` of `workloads` were looked at so far, the newest first."""
+    `looked_at` of `workloads` were looked at so far, the newest first; 0 for who may not see all namespaces, of which
+    these are."""
 
     by: list[str]
     since: date
@@ -103,10 +105,10 @@ def queues(asked: Asked) -> QueueList:
         known = _known_now(asked)
         with follower.lock:
             ahead = _heads(follower.index.workloads.values(), follower.directory, names)
-            ahead = ahead._replace(leads={**known, **ahead.leads})
             counts = _counts(follower.directory, names)
             _with_empty(asked, counts, known)
-            return _list(counts, follower.directory.pending(names), ahead)
+            leads = _leading(asked, counts, {**ahead.leads, **known}, follower.directory)
+            return _list(counts, follower.directory.pending(names), ahead._replace(leads=leads))
     past = asked.past()
     with follower.lock:
         finished = follower.directory.finished_at(asked.at.timestamp(), names)
@@ -117,7 +119,9 @@ def queues(asked: Asked) -> QueueList:
     ahead = _heads(past.states.values(), past.directory, names)
     known = cluster_queues_at(asked.reader, asked.at, asked.given.get("namespace") or None)
     _with_empty(asked, counts, known)
-    return _list(counts, past.directory.pending(names), ahead._replace(leads={**ahead.leads, **known}))
+    with follower.lock:
+        leads = _leading(asked, counts, {**ahead.leads, **known}, past.directory)
+    return _list(counts, past.directory.pending(names), ahead._replace(leads=leads))
 
 
 _Place = tuple[str, str]
@@ -128,6 +132,24 @@ def _with_empty(asked: Asked, counts: dict[_Place, Counter[str]], known: Mapping
     for place in known:
         if asked.sees(place[0]):
             counts.setdefault(place, Counter())
+
+
+def _leading(
+    asked: Asked, places: Iterable[_Place], known: Mapping[_Place, str], directory: Directory
+) -> Mapping[_Place, str]:
+    """Return the ClusterQueues of LocalQueues: those that are known, and else the one that the last of its Workloads
+    had quota of, also if that is over by now. Whoever calls this holds the follower's lock."""
+    found = dict(known)
+    for place in places:
+        if place in known:
+            continue
+        wanted = Wanted([place[0]], queue=place[1])
+        rows = directory.page(wanted, "changed", limit=_LAST).rows
+        if asked.at is not None:
+            over, _ = asked.follower.directory.over_at(asked.at.timestamp(), wanted, "changed", _LAST)
+            rows = sorted([*rows, *over], key=lambda row: -row.changed)
+        found[place] = next((row.cluster_queue for row in rows if row.cluster_queue), "")
+    return found
 
 
 def _known_now(asked: Asked) -> Mapping[_Place, str]:
@@ -259,6 +281,7 @@ def hours(asked: Asked) -> UsageTable:
     since = until - timedelta(days=int(asked.given["days"]))
     found = asked.follower.usage.found(since, until, names)
     kept = added_up(found.rows, by)
+    looked_at, workloads = (found.looked_at, found.workloads) if asked.allowed is None else (0, 0)
     return UsageTable(
         by=by,
         since=since,
@@ -273,6 +296,6 @@ def hours(asked: Asked) -> UsageTable:
             for row in kept
         ],
         complete=found.complete,
-        looked_at=found.looked_at,
-        workloads=found.workloads,
+        looked_at=looked_at,
+        workloads=workloads,
     )

@@ -192,7 +192,7 @@ def _at(asked: Asked, limit: int) -> WorkloadList:
 
 
 def _first(cursor: str) -> int:
-    if not cursor.isdigit() or len(cursor) > 12:
+    if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > 12:
         raise BadQuestion('"after" is no cursor that this page gave out: leave it out to begin anew')
     return int(cursor)
 
