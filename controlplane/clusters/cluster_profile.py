@@ -15,7 +15,14 @@ import msgspec
 import orjson
 
 from controlplane.clusters.exec_credentials import ExecCredentials
-from controlplane.clusters.kubeconfig import BAD_PROFILE, ClientConfig, KubeconfigError, check_rest_config, decoded
+from controlplane.clusters.kubeconfig import (
+    BAD_PROFILE,
+    ClientConfig,
+    KubeconfigError,
+    check_rest_config,
+    decoded,
+    unforeseen_counts,
+)
 from controlplane.kube.kinds import Json
 from controlplane.settings.access_providers import AccessProvider
 
@@ -62,6 +69,7 @@ def access_of(profile: Json) -> bytes:
         return b""
 
 
+@unforeseen_counts(BAD_PROFILE)
 def client_config(name: str, access: bytes, providers: Sequence[AccessProvider]) -> ClientConfig:
     """Return how to reach the cluster of a profile; `KubeconfigError` (`BadClusterProfile`, `BadRestConfig`) if it
     does not say, or nobody here knows how to log in there.

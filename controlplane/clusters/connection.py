@@ -43,7 +43,7 @@ from controlplane.clusters.connection_reports import (
 from controlplane.clusters.connection_watches import ConnectionWatches
 from controlplane.clusters.dynamic_reader import Dynamic
 from controlplane.clusters.expiry import credentials_expiry
-from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig
+from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig, unforeseen_counts
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
 from controlplane.clusters.sources import PathSource, ProfileSource, Source, load
@@ -256,11 +256,11 @@ class ClusterConnection:
         await asyncio.Event().wait()
 
     async def _open(self, config: ClientConfig) -> ApiServer:
-        return self._around.open_server(self.name, config)
+        with unforeseen_counts(BAD):
+            return self._around.open_server(self.name, config)
 
     async def _live(self, server: ApiServer, config: ClientConfig) -> None:
-        """Probe, follow every kind, and announce the connection; ends only by raising `_ConnectionFailure` or what the
-        sink raises."""
+        """Probe, follow every kind, and announce that; ends only by `_ConnectionFailure` or what the sink raises."""
         self._unauthorized.clear()
         self._announced.clear()
         reached = await self._probe(server)

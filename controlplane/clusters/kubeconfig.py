@@ -14,8 +14,11 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -48,6 +51,20 @@ class KubeconfigError(Exception):
         self.reason = reason
         self.message = f"load client config failed: {err}"
         super().__init__(self.message)
+
+
+@contextmanager
+def unforeseen_counts(reason: Reason) -> Iterator[None]:
+    """Raise `KubeconfigError` for whatever nobody foresaw in what somebody wrote for one cluster: it must not end what
+    serves all. Its message says where that was, and no value of the file."""
+    try:
+        yield
+    except KubeconfigError:
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+        raise KubeconfigError(reason, f"it cannot be used, for a reason that was not foreseen ({where})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +150,7 @@ class _File(_Fields):
     current_context: str | None = None
 
 
+@unforeseen_counts(BAD)
 def parse_kubeconfig(data: bytes) -> ClientConfig:
     """Return the effective, checked client configuration of a worker's kubeconfig.
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from controlplane.clusters import kubeconfig as kubeconfigs
 from controlplane.clusters.connection_reports import Connected, ConnectFailed, Lost, Reached, Removed, StoreRestored
+from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.sources import SecretSource
+from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import JOBS, ObjectRef, Request
 from controlplane.telemetry import Metrics
 from tests.clusters.fleet import QUICK, Fleet, fleet, of_secret
@@ -305,6 +308,37 @@ async def test_one_cluster_in_trouble_is_alone(api: MiniApi) -> None:
         assert f.connections.executor("good") is not None
         assert f.connections.executor("bad") is None
         assert {name for name, fact in f.log.facts if isinstance(fact, Connected)} == {"good"}
+
+
+@pytest.mark.parametrize("where", ["read", "opened"])
+async def test_a_kubeconfig_that_fails_as_nobody_foresaw_ends_no_other_cluster(
+    api: MiniApi, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the whole service, and would have done so at each start."""
+    parse = kubeconfigs._parse
+
+    def parses(data: bytes) -> Any:
+        if where == "read" and data.endswith(b"# odd"):
+            raise IndexError("a secret value")
+        return parse(data)
+
+    def opens(name: str, config: ClientConfig) -> Transport:
+        if where == "opened" and name == "odd":
+            raise IndexError("a secret value")
+        return Transport(name, config)
+
+    monkeypatch.setattr(kubeconfigs, "_parse", parses)
+    async with fleet(open_server=opens) as f:
+        f.secrets["secret-odd"] = kubeconfig(api.url) + b"\n# odd"
+        f.connections.set("odd", SecretSource("secret-odd"))
+        of_secret(f, api, "good")
+        await f.connected()
+        await until(lambda: f.log.of(ConnectFailed))
+        ((name, fact),) = [one for one in f.log.facts if isinstance(one[1], ConnectFailed)]
+        assert (name, fact.reason) == ("odd", "BadKubeConfig")
+        assert "not foreseen (IndexError at " in fact.message
+        assert "secret value" not in fact.message
+        assert f.connections.executor("good") is not None
 
 
 async def test_removing_closes_and_says_so(api: MiniApi) -> None:
