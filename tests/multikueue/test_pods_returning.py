@@ -308,3 +308,18 @@ def test_a_first_pod_that_has_ended_is_not_run_once_more_when_its_group_is_dispa
     group.copy("a", "p-1").decide()
     group.workload({"Admitted": True}, check="Ready", cluster_name="a", nominated=[])
     assert sorted(group.writes()) == [("JobCreation", "p-2"), ("JobCreation", "q-0")]
+
+
+@pytest.mark.parametrize("name", ["p-0", "p-1"])
+def test_a_pod_that_somebody_deletes_on_its_worker_gives_its_name_back(name: str) -> None:
+    """Kueue keeps it there as long as the group goes on, and no other copy of its pod could be made."""
+    group = Pods("a", names=("p-0", "p-1", "p-2")).running()
+    group.copy("a", name, status=ONE, inactive=False, deleting=True)
+    assert group.writes() == []
+    group.copy("a", name, status=TWO, finished=True, inactive=True, deleting=True, finalizers=KEPT)
+    (removal,) = group.decide()
+    assert isinstance(removal, FinalizerRemovalDecided)
+    assert (removal.uid, removal.of, removal.finalizers) == (f"a-{name}", "Job", ["mine"])
+    group.copy_gone("a", name)
+    # Without its first one the whole group begins anew.
+    assert group.names() == (["CheckState"] if name == "p-0" else ["JobCreation a"])

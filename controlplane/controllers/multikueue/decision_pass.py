@@ -305,7 +305,8 @@ class WorkloadPass(RestrainedPass):
     def _remove_rest(self, cluster: str, remote: Remote, reason: WorkloadReason) -> None:
         """Remove what is left where nothing of the job may run any more."""
         if remote.clone is None:
-            self._free_pods(cluster, remote, reason)
+            for pod in remote.jobs:
+                self.free_pod(cluster, pod, reason)
         elif remote.jobs:
             self._remove_with_pods(cluster, remote, remote.clone, reason)
         else:
@@ -331,23 +332,22 @@ class WorkloadPass(RestrainedPass):
         else:
             self.wake_at(remote.deleting_since + _FINALIZED_WITHIN)
 
-    def _free_pods(self, cluster: str, remote: Remote, reason: WorkloadReason) -> None:
-        """Take Kueue's finalizer off pods that nothing else keeps: without their Workload its worker's Kueue never
-        does, and nobody else can have their names there."""
-        for pod in remote.jobs:
-            if MANAGED in pod.finalizers:
-                self.write(
-                    events.FinalizerRemovalDecided(
-                        cluster=cluster,
-                        of="Job",
-                        kind=pod.kind,
-                        uid=pod.uid,
-                        member="" if pod is remote.job else pod.name,
-                        finalizers=[name for name in pod.finalizers if name != MANAGED],
-                        resource_version=pod.resource_version,
-                        reason=reason,
-                    )
+    def free_pod(self, cluster: str, pod: RemoteJobObserved, reason: WorkloadReason) -> None:
+        """Take Kueue's finalizer off a pod that nothing else keeps: its worker's Kueue does not, as long as the group
+        goes on or without its Workload, and nobody else can have its name there."""
+        if MANAGED in pod.finalizers:
+            self.write(
+                events.FinalizerRemovalDecided(
+                    cluster=cluster,
+                    of="Job",
+                    kind=pod.kind,
+                    uid=pod.uid,
+                    member="" if pod is self.state.remote(cluster).job else pod.name,
+                    finalizers=[name for name in pod.finalizers if name != MANAGED],
+                    resource_version=pod.resource_version,
+                    reason=reason,
                 )
+            )
 
     def _set_finalizers(
         self,

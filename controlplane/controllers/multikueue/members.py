@@ -68,6 +68,16 @@ def _may_have_copy(pass_: WorkloadPass, job: JobObserved) -> bool:
     return bool(state.unsure) or job.name in there or any(creations)
 
 
+def free_names(pass_: WorkloadPass, cluster: str) -> None:
+    """Let go the copies that somebody deleted on the worker, and that have not succeeded: as long as they are there,
+    no other copy can be made of the pods of which they are."""
+    job, staying = pass_.context.job, _staying(pass_)
+    staying |= {job.name} if job is not None and not job.deleting else set()
+    for copy in pass_.state.remote(cluster).jobs:
+        if copy.finalizing and not copy.succeeded and copy.name in staying:
+            pass_.free_pod(cluster, copy, WorkloadReason.STALE_COPY)
+
+
 def remove_members(pass_: WorkloadPass, cluster: str) -> None:
     """Remove the copies that may run of pods that are gone, or are going: those in their places would run beside them,
     with more than was admitted, and the ends of both would count. Kueue leaves them."""

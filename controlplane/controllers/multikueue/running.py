@@ -24,6 +24,7 @@ from controlplane.controllers.multikueue.final_status import final_status_waits
 from controlplane.controllers.multikueue.members import (
     create_members,
     end_is_forgotten,
+    free_names,
     name_taken,
     relay_members,
     remove_members,
@@ -251,6 +252,7 @@ def _serve(
     if said := name_taken(pass_, cluster):
         _without_its_pods(pass_, local, check, cluster, said)
         return
+    free_names(pass_, cluster)
     remove_members(pass_, cluster)
     create_members(pass_, cluster)
     keep_size(pass_, local, cluster)
