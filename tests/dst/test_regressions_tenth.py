@@ -55,6 +55,7 @@ MENDED: list[tuple[str, int, str]] = [
         963112,
         "a pod came in the place of another one of its group that had succeeded on the worker, and never ran",
     ),
+    (WORKLOADS, 963185, "a job that might not be deleted was started again there while it ran elsewhere"),
     (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
     (
         CANDIDATES,

@@ -4,7 +4,11 @@ config.
 
 from __future__ import annotations
 
-from controlplane.controllers.multikueue.events import RemovalDecided
+from datetime import timedelta
+
+import pytest
+
+from controlplane.controllers.multikueue.events import DeactivationDecided, RemovalDecided
 from tests.multikueue.scene import STREAM, Scene
 
 
@@ -58,3 +62,27 @@ def test_every_removal_names_the_uid_and_version_it_was_decided_on() -> None:
     assert isinstance(decision, RemovalDecided)
     assert decision.uid == "rjob-a"
     assert decision.resource_version
+
+
+@pytest.mark.parametrize("policy", ["at-least-once", "never-twice"])
+def test_a_copy_is_stopped_whose_job_may_not_be_deleted(policy: str) -> None:
+    """Its worker's Kueue started it again, once there was quota, while the job ran elsewhere."""
+    scene = Scene("a", "b", policy={"execution_policy": policy}).running("a")
+    scene.workload({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="")
+    (removal,) = scene.decide()
+    assert isinstance(removal, RemovalDecided)
+    scene.refuses(removal, 403, "Forbidden", timedelta(minutes=1))
+    (stop,) = scene.decide()
+    assert isinstance(stop, DeactivationDecided)
+    assert (stop.cluster, stop.message) == ("a", "Evicted on manager: its job cannot be deleted: not now")
+    scene.clone("a", {"DeactivationTarget": True, "Evicted": "Deactivated"}, active=False)
+    assert scene.names() == []
+
+
+def test_a_copy_whose_api_server_fails_is_not_stopped_for_that() -> None:
+    scene = Scene("a", "b").running("a")
+    scene.workload({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="")
+    (removal,) = scene.decide()
+    assert isinstance(removal, RemovalDecided)
+    scene.refuses(removal, 500, "InternalError", timedelta(minutes=1))
+    assert scene.names() == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
-from controlplane.controllers.multikueue.events import DeactivationDecided
 from controlplane.controllers.multikueue.members import rest_members
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -112,7 +111,7 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
         return remote.may_run
     if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
         evicted = local.condition("Evicted")
-        _deactivate(pass_, cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
+        pass_.deactivate(cluster, f"Evicted on manager: {evicted.message if evicted else ''}")
     elif _stopped(pass_, remote) and _begins_anew(pass_):
         # The status of what was stopped is final; the user's job has not, it begins anew.
         rest_members(pass_)
@@ -134,19 +133,6 @@ def _stopped(pass_: WorkloadPass, remote: Remote) -> bool:
     if remote.job is not None and (remote.job.inactive or adapter is None or adapter.tells_activity()):
         return remote.job.inactive and all(member.inactive for member in remote.members.values())
     return remote.clone is not None and not remote.clone.is_true("QuotaReserved")
-
-
-def _deactivate(pass_: WorkloadPass, cluster: str, message: str) -> None:
-    clone = pass_.state.remote(cluster).clone
-    if clone is not None and not clone.is_true("DeactivationTarget"):
-        pass_.write(
-            DeactivationDecided(
-                cluster=cluster,
-                resource_version=clone.resource_version,
-                message=message,
-                reason=WorkloadReason.EVICTED_ON_MANAGER,
-            )
-        )
 
 
 def _relay_rest(pass_: WorkloadPass, job: JobObserved, cluster: str) -> None:
