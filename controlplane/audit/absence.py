@@ -17,7 +17,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.values import Value
 
 

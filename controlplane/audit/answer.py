@@ -24,6 +24,7 @@ from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue import state as workload
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.observations import RemoteJobObserved
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation
 from controlplane.runtime.streams import replayed
@@ -96,7 +97,7 @@ def _explained(
     state = index.workloads.get(found.workload)
     if state is None:
         # Settled: the index has let go of it, its events are still there.
-        state = replayed(workload.WorkloadState, workload.fold, found.workload, events)
+        state = replayed(WorkloadState, workload.fold, found.workload, events)
     seen = [recorded for recorded in copies if isinstance(recorded.event, RemoteJobObserved)]
     return explain(state, index.context(state), _merged(everything, seen), now)
 

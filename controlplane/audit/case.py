@@ -45,8 +45,8 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.phrases import because, face
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.explanation import Standing

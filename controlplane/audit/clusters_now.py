@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controlplane.audit.absence import Absence
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.controllers.multikueue.index import WorkloadIndex
-    from controlplane.controllers.multikueue.state import WorkloadState
+    from controlplane.controllers.multikueue.workload_state import WorkloadState
 
 
 def mass_outage(index: WorkloadIndex) -> dict[str, Any] | None:

@@ -65,7 +65,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 from controlplane.runtime.explanation import Explanation, Word
 from controlplane.runtime.phrases import listed

@@ -20,7 +20,7 @@ from controlplane.controllers.connectivity.events import FLEET_STREAM, MANAGEMEN
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
 from controlplane.log.folding import Folding

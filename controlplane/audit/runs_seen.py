@@ -16,8 +16,8 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.events import NominationDecided
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import RemoteJobObserved, WorkloadGone, WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import may_run, of_another_job
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded, Unknown
 from controlplane.log.folding import Folding

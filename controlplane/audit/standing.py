@@ -14,8 +14,8 @@ from controlplane.controllers.multikueue import strays
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime.explanation import Standing
 
 

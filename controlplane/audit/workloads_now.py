@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.audit.standing import standing
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 
 
 def one_of(index: WorkloadIndex, state: WorkloadState, since: datetime, now: datetime) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from controlplane.audit.reads import LogReader
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.index import WorkloadIndex
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.pages.directory import Directory, Row
 from controlplane.pages.rows import LastSeen, row_of
 

@@ -16,7 +16,7 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as said
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
 from controlplane.whatif.capacity import queue_place

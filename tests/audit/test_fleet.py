@@ -14,7 +14,7 @@ from controlplane.audit.reads import Filter, LogReader
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import LocalQueueObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import NewEvent
 from tests.audit.script import POLICY, Script, write
 from tests.audit.stories import ETL, ODD, QUEUED, SIM, TRAIN, everything

@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.local_connection import connectivity_
 from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import (

@@ -13,7 +13,7 @@ from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.observations import Owner, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds import JOB_KINDS, adapters_for
 from controlplane.job_kinds.pipelinerun import PipelineRun
 from controlplane.kube.kinds import PIPELINE_RUNS

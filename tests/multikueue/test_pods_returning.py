@@ -111,11 +111,8 @@ def test_a_pod_with_a_queue_that_kueue_does_not_look_after_is_none_of_ours() -> 
     assert scene.fleet.observe(sighting("@management", PODS, bare, gone=True), START) is None
 
 
-def test_a_group_whose_pods_were_all_replaced_waits_for_the_old_ones_on_a_silent_cluster() -> None:
-    """Its Workload was evicted, and others are in their place: none of the old ones is the job any more, and they run
-    as before."""
-    group = Pods("a", "b").running("a", "a", "b")
-    group.clone_gone("b")
+def replaced(group: Pods) -> None:
+    """The group is evicted, others come in the place of all its pods, and it has quota again."""
     group.workload(
         {"Evicted": "AdmissionCheck", "QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name=""
     )
@@ -127,6 +124,14 @@ def test_a_group_whose_pods_were_all_replaced_waits_for_the_old_ones_on_a_silent
         group.pod(name)
     group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned(*group.names_))
     group.decide()
+
+
+def test_a_group_whose_pods_were_all_replaced_waits_for_the_old_ones_on_a_silent_cluster() -> None:
+    """Its Workload was evicted, and others are in their place: none of the old ones is the job any more, and they run
+    as before."""
+    group = Pods("a", "b").running("a", "a", "b")
+    group.clone_gone("b")
+    replaced(group)
     group.workload(nominated=["b"])
     group.decide()
     group.clone("b", RUNS)
@@ -161,17 +166,7 @@ def test_a_group_whose_pods_were_all_replaced_starts_anew_on_the_cluster_that_co
     finished while one of these still ran."""
     group = Pods("a").running()
     group.lose("a")
-    group.workload(
-        {"Evicted": "ClusterQueueStopped", "QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name=""
-    )
-    group.decide()
-    for name in ("p-0", "p-1"):
-        group.pod_gone(name)
-    group.names_ = ("q-0", "q-1")
-    for name in group.names_:
-        group.pod(name)
-    group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned(*group.names_))
-    group.decide()
+    replaced(group)
     group.connect("a")
     group.clone("a", RUNS)
     group.copy("a", "p-0", status=TWO, finished=True, inactive=True)

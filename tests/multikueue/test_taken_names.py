@@ -11,8 +11,8 @@ import msgspec
 from controlplane.controllers.multikueue.events import ClusterRefused, NominationDecided
 from controlplane.controllers.multikueue.observations import WorkloadGone
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.taken_names import TakenNames
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 from tests.multikueue.scene import START, STREAM, Scene
 

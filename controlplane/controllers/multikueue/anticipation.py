@@ -27,7 +27,7 @@ from controlplane.controllers.multikueue.observations import (
     RemoteJobObserved,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 
 

@@ -1,10 +1,8 @@
 """Begins and ends attempts to dispatch a Workload, in its state: what was decided for one is over with it.
 
-In: a Workload's state (`controlplane.controllers.multikueue.state`). Out: the next one. Pure."""
+In: a Workload's state (`controlplane.controllers.multikueue.workload_state`). Out: the next one. Pure."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,11 +10,9 @@ from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote, is_of_another
 from controlplane.controllers.multikueue.told import made_for, told_again
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime import writes
 from controlplane.runtime.writes import without
-
-if TYPE_CHECKING:
-    from controlplane.controllers.multikueue.state import WorkloadState
 
 _replace = msgspec.structs.replace
 

@@ -13,7 +13,7 @@ from controlplane.controllers.multikueue import events
 from controlplane.controllers.multikueue.context_facets import Around
 from controlplane.controllers.multikueue.facets import facet_of
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime import facets
 from controlplane.runtime.facets import ANY, FacetPositions
 

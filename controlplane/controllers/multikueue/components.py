@@ -9,7 +9,7 @@ wants it. Kueue's own: kubernetes-sigs/kueue pkg/controller/admissionchecks/mult
 from __future__ import annotations
 
 from controlplane.controllers.multikueue.context import WorkloadContext
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 
 
 def keeps(state: WorkloadState, cluster: str) -> bool:

@@ -14,7 +14,7 @@ from controlplane.controllers.connectivity.eligibility import Fit
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved, ObservationRefused
 from controlplane.controllers.multikueue.scoring import ScoringRules, Subject, WorkloadScoring
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.values import Value

@@ -36,8 +36,8 @@ from controlplane.controllers.multikueue.observations import AdmissionCheckObser
 from controlplane.controllers.multikueue.observe import WorkloadObserver
 from controlplane.controllers.multikueue.own_objects import OwnObjects
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unobserved_jobs import rests_on
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import Request
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded

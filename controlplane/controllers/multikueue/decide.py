@@ -25,7 +25,7 @@ from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.returning import judge_returned
 from controlplane.controllers.multikueue.running import finish, steady
 from controlplane.controllers.multikueue.scoring import selector_problem
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.gated import HELD
 from controlplane.runtime.decision_pass import PassResult

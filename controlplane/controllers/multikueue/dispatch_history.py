@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, Route
 from controlplane.controllers.multikueue.flavors import NEUTRAL, WorkerQueues
 from controlplane.controllers.multikueue.scoring import ScoringFacts, WorkloadScoring
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 
 _REMEMBERED = 100

@@ -15,8 +15,8 @@ from controlplane.controllers.multikueue.failures import RepeatedWriteFailure
 from controlplane.controllers.multikueue.observations import JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.slices import held_elsewhere, outgrown
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.told import is_not_kept
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime.writes import says_no
 
 _TRIES, _OUR_JOB = 3, "@management/Job"

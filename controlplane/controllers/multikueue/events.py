@@ -210,8 +210,9 @@ class NamesClearDecided(WorkloadWrite):
     """Remove `clusterName` and `nominatedClusterNames`, whoever owns the fields."""
 
 
-class RemovalDecided(WorkloadWrite):
-    """Delete a copy on a worker, by UID. `member` as in `JobCreationDecided`."""
+class CopyWrite(WorkloadWrite):
+    """A write to a copy on a worker: to the Workload's, or (`of` the job, `kind`) to the job's. `member` as in
+    `JobCreationDecided`."""
 
     uid: str
     of: Where = "Workload"
@@ -229,25 +230,15 @@ class RemovalDecided(WorkloadWrite):
         return self.of
 
 
-class FinalizerRemovalDecided(WorkloadWrite):
+class RemovalDecided(CopyWrite):
+    """Delete a copy on a worker, by UID. `member` as in `JobCreationDecided`."""
+
+
+class FinalizerRemovalDecided(CopyWrite):
     """Take Kueue's finalizer off a clone that is to go, or off a pod (`of` the job, `kind`; `member` as in
     `JobCreationDecided`) that nothing else keeps, and whose clone is gone."""
 
-    uid: str
     finalizers: list[str] = []
-    of: Where = "Workload"
-    kind: str = ""
-    member: str = ""
-
-    @property
-    def part(self) -> str:
-        """The pod."""
-        return self.member
-
-    @property
-    def where(self) -> Where:
-        """Which object the write is to."""
-        return self.of
 
 
 class FinalizerAdditionDecided(WorkloadWrite):

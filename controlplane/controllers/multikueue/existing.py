@@ -23,8 +23,8 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.observe import Queue, job_stream, local_queue_stream
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.unread_copies import UnreadCopies
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,

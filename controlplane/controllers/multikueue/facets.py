@@ -22,7 +22,7 @@ from controlplane.controllers.multikueue.observations import (
     RemoteJobObserved,
     WorkloadObserved,
 )
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 from controlplane.runtime.facets import FacetPositions, Facets, moved

@@ -37,10 +37,11 @@ from controlplane.controllers.multikueue.facets import of_workload
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_listed, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.shared_jobs import SharedJobs
-from controlplane.controllers.multikueue.state import WorkloadState, fold, fold_return, without_write
+from controlplane.controllers.multikueue.state import fold, fold_return, without_write
 from controlplane.controllers.multikueue.taken_names import TakenNames
 from controlplane.controllers.multikueue.unobserved_jobs import fold_evicted
 from controlplane.controllers.multikueue.versions import WorkloadVersionTracker
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -56,8 +57,7 @@ _NEEDED = (WORKLOADS.name, ADMISSION_CHECKS.name, MULTIKUEUE_CONFIGS.name, MULTI
 _CONNECTIVITY = connectivity.EVENTS
 # Where nothing is dispatched, the clusters are all that counts.
 _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
-# No class of events has others below it: of each event its very class is asked, which is quicker than `isinstance` (see
-# `ByClass`).
+# No class of events has others below it: of each event its very class is asked, which is quicker (see `ByClass`).
 _LOCAL = frozenset((observations.WorkloadObserved, observations.WorkloadGone))
 
 

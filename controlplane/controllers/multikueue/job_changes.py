@@ -12,8 +12,9 @@ import msgspec
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.attempts import closed
-from controlplane.controllers.multikueue.state import Relayed, WorkloadState, without_return
+from controlplane.controllers.multikueue.state import without_return
 from controlplane.controllers.multikueue.told import told_after
+from controlplane.controllers.multikueue.workload_state import Relayed, WorkloadState
 
 _OUR_JOB = f"{MANAGEMENT}/Job"
 _replace = msgspec.structs.replace

@@ -1,7 +1,7 @@
 """Holds what is known to exist of one Workload on one worker, and takes in what is seen there.
 
 In: observations of copies. Out: `Remote`, a value; the fold of the Workload
-(`controlplane.controllers.multikueue.state`) has one for each cluster."""
+(`controlplane.controllers.multikueue.workload_state`) has one for each cluster."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from controlplane.controllers.multikueue.observations import CloneObserved, Remo
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote
 from controlplane.controllers.multikueue.restrained_pass import RestrainedPass
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds.pod import MANAGED
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from controlplane.runtime.writes import says_no

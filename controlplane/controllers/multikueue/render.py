@@ -17,8 +17,8 @@ from controlplane.controllers.multikueue.nominate import OWN
 from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.status_writes import status_request
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds.base import ATTEMPT, JobKind
 from controlplane.kube.conditions import MESSAGE_LIMIT, Condition, condition_json
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request

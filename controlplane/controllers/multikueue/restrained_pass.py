@@ -6,8 +6,8 @@ write is added, and when to look again."""
 from __future__ import annotations
 
 from controlplane.controllers.multikueue import events
-from controlplane.controllers.multikueue.state import WorkloadState
 from controlplane.controllers.multikueue.told import made_for, next_repeat, next_try
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime import decision_pass
 
 

@@ -14,8 +14,9 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.existing import ExistingObjects, is_slice
 from controlplane.controllers.multikueue.job_changes import fold_moved
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
-from controlplane.controllers.multikueue.state import WorkloadState, fold_remote, fold_unreadable
+from controlplane.controllers.multikueue.state import fold_remote, fold_unreadable
 from controlplane.controllers.multikueue.strays import StrayCopies
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.observe import job_stream
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 
 
 class StrayCopy(NamedTuple):

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from controlplane.controllers.multikueue.events import ClusterRefused
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.log.event import Recorded
 
 

@@ -16,7 +16,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import JobCreationDecided
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube.kinds import PODS, WORKLOADS
 from controlplane.log.event import Recorded

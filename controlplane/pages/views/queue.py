@@ -28,7 +28,7 @@ from controlplane.audit.quota_load import load_queue
 from controlplane.audit.reads import Filter
 from controlplane.audit.timeline import TimelineEntry
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.amounts import add, requested, spelled
 from controlplane.kube.quantities import nanos

@@ -16,7 +16,7 @@ import psycopg
 
 from controlplane.audit.past import BY, GROUPS, added_up, cluster_queues_at
 from controlplane.controllers.multikueue.observations import WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.pages.asking import Asked, BadQuestion, NotFound, Parameter
 from controlplane.pages.directory import ACTIVE, Directory, Row, Wanted
 from controlplane.values import Value

@@ -15,7 +15,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved
 from controlplane.controllers.multikueue.observe import workload_stream
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import Request
 from tests.candidates.model.intern import Interner
 from tests.multikueue.model.api import Api

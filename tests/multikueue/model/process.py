@@ -27,8 +27,9 @@ from controlplane.controllers.multikueue.events import (
 )
 from controlplane.controllers.multikueue.existing import is_slice
 from controlplane.controllers.multikueue.job_changes import fold_listed
-from controlplane.controllers.multikueue.state import WorkloadState, fold_return
+from controlplane.controllers.multikueue.state import fold_return
 from controlplane.controllers.multikueue.unobserved_jobs import rests_on
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event

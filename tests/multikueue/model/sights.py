@@ -12,7 +12,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_str
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_moved
 from controlplane.controllers.multikueue.observations import JobGone, JobObserved, RemoteJobObserved
 from controlplane.controllers.multikueue.observe import WorkloadObserver, workload_stream
-from controlplane.controllers.multikueue.state import WorkloadState, fold
+from controlplane.controllers.multikueue.state import fold
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import JOBS, WORKLOADS, meta
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.controller import ObjectChange

@@ -21,7 +21,7 @@ from controlplane.controllers.multikueue.causes import may_cause
 from controlplane.controllers.multikueue.context import NEVER_TWICE
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.reasons import WorkloadReason
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.invariants.log_rules import EventMeanings, LogRules
 from controlplane.dst.invariants.workloads.spread import RULE as SPREAD

@@ -15,7 +15,7 @@ from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.events import WinnerChosen, WinnerReleased
 from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
-from controlplane.controllers.multikueue.state import WorkloadState
+from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.selectors import parse_selector
 from controlplane.log.event import Recorded
 
