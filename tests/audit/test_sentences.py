@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events
+from controlplane.controllers.multikueue.observations import Owner
 from controlplane.controllers.multikueue.phrases import REASONS, because
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.runtime.phrases import listed
@@ -125,6 +126,10 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
     (removal(R.QUOTA_NOT_RESERVED), "it holds no quota any more"),
     (removal(R.LOCAL_DELETED), "the Workload was deleted"),
     (removal(R.POD_GONE), "its pod is gone, or going"),
+    (
+        events.GroupPodChosen(owner=Owner(api_version="v1", kind="Pod", name="p-1"), reason=R.POD_ENDED),
+        "the pod by which it was known has ended, or is going",
+    ),
     (removal(R.ORPHANED), "b has a copy of a Workload that is no longer there"),
     (removal(R.NOT_NOMINATED), "b is not, or no longer, offered the Workload"),
     (removal(R.SPEC_DIFFERS), "the copy on b is not one of the Workload as it now is"),

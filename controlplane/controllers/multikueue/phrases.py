@@ -245,6 +245,10 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
     R.POD_GONE: Sentence(
         "the pod of a group that it is a copy of is gone, or is being deleted", "its pod is gone, or going"
     ),
+    R.POD_ENDED: Sentence(
+        "the pod by which a group is known has ended, or is going",
+        "the pod by which it was known has ended, or is going",
+    ),
     R.ORPHANED: Sentence(
         "there is a copy, and no Workload for longer than the garbage collection's interval",
         "{cluster} has a copy of a Workload that is no longer there",
