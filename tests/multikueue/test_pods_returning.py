@@ -318,3 +318,16 @@ def test_a_pod_that_somebody_deletes_on_its_worker_gives_its_name_back(name: str
     group.copy_gone("a", name)
     # Without its first one the whole group begins anew.
     assert group.names() == (["CheckState"] if name == "p-0" else ["JobCreation a"])
+
+
+def test_a_first_pod_that_goes_is_not_created_where_its_creation_elsewhere_never_showed() -> None:
+    group = Pods("a", "b").admitted("a", "b")
+    assert "JobCreation a" in group.names()
+    group.workload({"QuotaReserved": False, "Admitted": False}, check="Pending", cluster_name="", nominated=[])
+    group.clone_gone("a").clone_gone("b")
+    group.pod("p-0", deleting=True).pod("q-0").workload({"QuotaReserved": True}, **group.owned("p-0", "p-1", "q-0"))
+    assert group.state.unsure
+    assert group.names() == []  # it may still show
+    assert group.tick(seconds=45).names() == ["GroupPodChosen"]
+    assert group.state.owner is not None
+    assert group.state.owner.name == "p-1"

@@ -61,11 +61,12 @@ def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
 
 
 def _may_have_copy(pass_: WorkloadPass, job: JobObserved) -> bool:
-    """Whether a copy of a pod is anywhere, or may be."""
+    """Whether a copy of a pod is anywhere, or may be. What was to be created long ago in view, and never showed, is
+    not."""
     state = pass_.state
     there = {copy.name for remote in state.remotes.values() for copy in remote.jobs}
     creations = (effect for effect in state.effects.values() if isinstance(effect.decision, JobCreationDecided))
-    return bool(state.unsure) or job.name in there or any(creations)
+    return state.winner in state.unsure or job.name in there or any(creations) or pass_.must_wait()
 
 
 def free_names(pass_: WorkloadPass, cluster: str) -> None:
