@@ -61,7 +61,7 @@ def _exists(job: JobObserved | None) -> bool:
 def _orphan(pass_: WorkloadPass) -> None:
     """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (`runGC` in
     kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e).
-    """
+    Then its job is brought to rest."""
     if pass_.context.hidden:
         return  # there is one that nobody can read: its copies may be what it runs as
     if pass_.state.gone:
@@ -69,12 +69,13 @@ def _orphan(pass_: WorkloadPass) -> None:
         rest_of_deleted(pass_)
         return
     interval, since = pass_.context.policy.gc_interval, pass_.state.orphan_since
-    if interval is None or since is None:
-        return
-    if pass_.now >= since + interval:
-        pass_.remove_everywhere(WorkloadReason.ORPHANED)
-    else:
-        pass_.wake_at(since + interval)
+    if interval is not None and since is not None:
+        if pass_.now >= since + interval:
+            pass_.remove_everywhere(WorkloadReason.ORPHANED)
+        else:
+            pass_.wake_at(since + interval)
+    if pass_.state.left is not None:
+        rest_of_deleted(pass_)
 
 
 def _workload(pass_: WorkloadPass, local: WorkloadObserved) -> None:
