@@ -184,7 +184,8 @@ def _again(scene: ActorContext, name: str) -> None:
     del scene.submitted[name]
     pod = scene.pods.pop(name)
     if other.name not in failed:
-        scene.pods[other.name], scene.submitted[other.name] = pod, PODS
+        scene.pods[other.name] = {**pod, "metadata": {**pod["metadata"], "name": other.name}}
+        scene.submitted[other.name] = PODS
         if "deletionTimestamp" in other.obj["metadata"]:
             scene.after(_AGAIN, _in_its_place, scene, other.name)
 
