@@ -61,6 +61,8 @@ MENDED: list[tuple[str, int, str]] = [
         963153,
         "a job whose Workload neither the log nor the cluster knew was never queued again after its orphan was removed",
     ),
+    (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
+    (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
     (
         WORKLOADS,
         963374,
