@@ -61,6 +61,9 @@ MENDED: list[tuple[str, int, str]] = [
         963153,
         "a job whose Workload neither the log nor the cluster knew was never queued again after its orphan was removed",
     ),
+    (WORKLOADS, 963557, "an elastic job whose copy's Workload was deleted on the worker was never queued again"),
+    # Kueue tries to make that slice again, and cannot.
+    (WORKLOADS, 963527, "none of the product's: the slice of a job's present size was deactivated, and ended for it"),
     (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
     (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
     (

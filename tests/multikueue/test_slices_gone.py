@@ -6,7 +6,7 @@ from __future__ import annotations
 from controlplane.controllers.multikueue.events import StatusRelayDecided
 from controlplane.kube.kinds import JOBS
 from tests.multikueue.scene import NS, WL, Scene
-from tests.multikueue.sliced import NEW, NEXT, RUNS, SMALL, check, cloned, job_gone
+from tests.multikueue.sliced import LARGE, NEW, NEXT, RUNS, SMALL, check, cloned, job_gone, small
 
 STRAY = "job-train-stray"
 ENDED = "22" * 32
@@ -135,3 +135,22 @@ def test_a_slice_does_not_wait_where_the_job_stands_still_without_any_workload()
 def test_it_waits_where_the_job_runs_on_without_any_workload() -> None:
     scene = cloned().on(WL).clone_gone("a")
     assert scene.on(NEXT).names() == []
+
+
+# --- an evicted slice whose copy is gone from its worker
+
+
+def test_the_job_of_an_evicted_slice_whose_copy_somebody_deleted_goes_so_that_it_is_queued_again() -> None:
+    scene = small().clone_gone("a").remote_job("a", suspended=True, inactive=True)
+    scene.workload({"Evicted": "AdmissionCheck"}, check="Retry", cluster_name="")
+    assert scene.job(suspended=True).names() == ["Removal Job a"]
+    scene.remote_job_gone("a")
+    assert scene.names() == ["StatusRelay"]
+
+
+def test_it_stays_where_another_slice_may_be_meant_to_have_it() -> None:
+    scene = small().job(size=LARGE, template="cc" * 32)
+    scene.on(NEXT).workload({"QuotaReserved": False}, **NEW)
+    scene.on(WL).clone_gone("a").remote_job("a", suspended=True, inactive=True)
+    scene.workload({"Evicted": "AdmissionCheck"}, check="Retry", cluster_name="")
+    assert scene.names() == []

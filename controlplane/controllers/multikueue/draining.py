@@ -105,8 +105,9 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
     """Stop the copy on one cluster, or mirror that it stopped; return whether something of it may run there."""
     remote = pass_.state.remote(cluster)
     if remote.job is None or remote.clone is None:
-        # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to.
-        if not local.sliced:
+        # A job that lost its clone runs until it is gone. Under a slice's name, or the next one's, it may be meant to,
+        # as long as there is another one.
+        if not local.sliced or not _has_another_slice(pass_):
             pass_.remove(cluster, WorkloadReason.DRAINING)
         return remote.may_run
     if not (remote.clone.is_true("Evicted") or remote.clone.is_true("Finished")):
@@ -119,6 +120,11 @@ def _drain_copy(pass_: WorkloadPass, local: WorkloadObserved, job: JobObserved, 
     elif _stopped(pass_, remote):
         _relay_rest(pass_, job, cluster)
     return True
+
+
+def _has_another_slice(pass_: WorkloadPass) -> bool:
+    others = ((other.local, other.remotes) for other in pass_.context.slices)
+    return any(seen is not None and (there or not seen.is_true("Finished")) for seen, there in others)
 
 
 def _begins_anew(pass_: WorkloadPass) -> bool:

@@ -21,7 +21,7 @@ from controlplane.dst.scenes.workloads.kinds import ADAPTERS
 from controlplane.dst.scenes.workloads.manifests import ENDLESS, KINDS_BY_WORD, spec_of
 from controlplane.dst.scenes.workloads.processes import ZONE
 from controlplane.job_kinds.base import merged
-from controlplane.kube.conditions import is_true
+from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
     JOBS,
@@ -34,7 +34,7 @@ from controlplane.kube.kinds import (
     Kind,
 )
 from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, QUEUE_LABEL
-from controlplane.kube.slices import ELASTIC_JOB
+from controlplane.kube.slices import ELASTIC_JOB, replacement_for
 from controlplane.simulation.apiserver.history import Record
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.seeding import ensure
@@ -189,8 +189,24 @@ def _resize(scene: ActorContext, step: Step) -> None:
 
 
 def fit_elastic(scene: ActorContext, cpus: int) -> None:
-    """Let users make jobs smaller, after a long while, that no worker has room for."""
+    """Let users make jobs smaller, after a long while, that no worker has room for, or whose size Kueue makes no slice
+    for."""
     scene.after(_GIVES_IN, _fit, scene, cpus)
+    scene.after(_GIVES_IN, _shrink_without_slice, scene)
+
+
+def _shrink_without_slice(scene: ActorContext) -> None:
+    """Have jobs go on with the slice that there is, where the one of their size was deactivated and has ended for it:
+    Kueue tries to make another one of that name, again and again (`EnsureWorkloadSlices` in kubernetes-sigs/kueue
+    pkg/workloadslicing/workloadslicing.go, ff69552e)."""
+    store = scene.environment.management.store
+    for name in [one for one, kind in scene.submitted.items() if kind == JOBS]:
+        slices = [record.obj for record in workloads_of(scene, name) if replacement_for(record.obj)]
+        ended = [one for one in slices if (condition(one, "Finished") or {}).get("reason") == "OutOfSync"]
+        live = [record.obj for record in workloads_of(scene, name) if not is_true(record.obj, "Finished")]
+        if ended and live:
+            part = {"spec": {"parallelism": live[0]["spec"]["podSets"][0]["count"]}}
+            store.patch(JOBS, "default", name, part, field_manager="user")
 
 
 def _fit(scene: ActorContext, cpus: int) -> None:
