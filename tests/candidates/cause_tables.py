@@ -97,6 +97,7 @@ ELECTIONS: list[Row] = [
         for reason in (
             R.INVALID_OPTION,
             R.INVALID_CONSTRAINT,
+            R.POD_TOO_LARGE,
             R.FORGED_ANNOTATION,
             R.BOUND_ELSEWHERE,
             R.GANG_NEVER_SPREADS,

@@ -264,6 +264,59 @@ def test_a_pod_that_cannot_be_read_and_is_not_ours_keeps_no_candidate() -> None:
     assert decided(controller) == [FinalizerReleased]
 
 
+def leaving(**more: Any) -> Json:
+    """A Candidate that nobody can read, and that is deleted."""
+    shown = candidate(message=5)
+    shown["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", **more}
+    return shown
+
+
+@pytest.mark.parametrize("before", ["never seen", "unread", "read"])
+def test_a_candidate_that_cannot_be_read_is_let_go_when_it_is_deleted_and_nothing_runs_of_it(before: str) -> None:
+    seen, controller = target()
+    if before != "never seen":
+        seen.show(MANAGEMENT, CANDIDATES, candidate(message=5) if before == "unread" else candidate())
+    seen.show(MANAGEMENT, CANDIDATES, leaving(finalizers=[FINALIZER, "example.com/other"]))
+    stream = f"candidate/team/{NAME}"
+    (new,) = controller.decide(stream, AT).events
+    assert isinstance(new.event, FinalizerReleased)
+    assert (new.event.uid, new.event.finalizers) == ("c-1", ["example.com/other"])
+    assert list(controller.known(CANDIDATES.name)) == ["c-1"]
+    seen.show(MANAGEMENT, CANDIDATES, leaving(), gone=True)
+    assert not controller.candidates
+    assert not controller.known(CANDIDATES.name)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_it_is_held_as_long_as_its_pod_is_there(readable: bool) -> None:
+    seen, controller = target()
+    seen.show(MANAGEMENT, PODS, made("n", **({} if readable else {TEMPLATE: 5})))
+    seen.show(MANAGEMENT, CANDIDATES, leaving())
+    assert decided(controller) == [PodRemoved]
+    stream = f"candidate/team/{NAME}"
+    for new in controller.decide(stream, AT).events:
+        seen.fold(stream, new.event, MANAGEMENT)
+    assert decided(controller) == []
+    seen.show(MANAGEMENT, PODS, made("n"), gone=True)
+    assert decided(controller) == [FinalizerReleased]
+
+
+def test_it_is_held_while_pods_are_not_listed() -> None:
+    seen, controller = target()
+    seen.show(MANAGEMENT, CANDIDATES, leaving())
+    controller.ready = False
+    assert decided(controller) == []
+
+
+def test_one_that_is_read_after_all_is_deleted_as_any_other() -> None:
+    seen, controller = target()
+    seen.show(MANAGEMENT, CANDIDATES, leaving())
+    again = candidate()
+    again["metadata"] |= {"uid": "c-2"}
+    seen.show(MANAGEMENT, CANDIDATES, again)
+    assert FinalizerReleased not in decided(controller)
+
+
 def test_while_no_invitation_can_be_read_what_runs_is_not_refused() -> None:
     seen, controller = target()
     seen.show(MANAGEMENT, CANDIDATE_SOURCES, invitation("many"))

@@ -57,6 +57,8 @@ _VIRTUAL, _LONGEST = "candidates-", 63
 _YEARS = range(1970, 9000)  # of times that others write: what is added to one still is one
 _HIGHEST = 1 << 62  # of numbers that others write: an API server takes the next ones, too
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Of a template, in JSON. etcd takes 1.5 MiB as a whole, and what the target says of the pod has to fit beside it.
+MOST_BYTES = (1536 - 64) * 1024
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
 
@@ -201,6 +203,17 @@ def template(pod: Json) -> Body:
             "annotations": _foreign(marks),
             "spec": spec,
         }
+    )
+
+
+def oversize(template: Body) -> str:
+    """Return why a Candidate cannot be made of a template, "" if its size allows it."""
+    size = len(template.text.encode())
+    if size <= MOST_BYTES:
+        return ""
+    return (
+        f"the pod has {size} bytes of labels, annotations and spec, more than fits into a Candidate ({MOST_BYTES} bytes): "
+        "move what is large into ConfigMaps, Secrets or the image"
     )
 
 

@@ -21,6 +21,7 @@ class CandidateReason(StrEnum):
     UNKNOWN_TARGET = "UnknownTarget"
     INVALID_OPTION = "InvalidOption"
     INVALID_CONSTRAINT = "InvalidConstraint"
+    POD_TOO_LARGE = "PodTooLarge"
     FORGED_ANNOTATION = "ForgedAnnotation"
     BOUND_ELSEWHERE = "BoundElsewhere"
     GATED = "SchedulingGated"
@@ -112,6 +113,7 @@ class TargetReason(StrEnum):
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
     PRIORITY_CLASS_NOT_ALLOWED = "PriorityClassNotAllowed"
     INVALID_POD = "InvalidPod"
+    POD_TOO_LARGE = "PodTooLarge"
     FORGED_ANNOTATION = "ForgedAnnotation"
     SERVICE_ACCOUNT_NOT_ALLOWED = "ServiceAccountNotAllowed"
     POD_SECURITY = "PodSecurity"
@@ -122,6 +124,7 @@ class TargetReason(StrEnum):
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     SOURCE_CHANGED = "SourcePodChanged"
+    SOURCE_UNMARKED = "SourceUnmarked"
     SCALE_UP_CHANGED = "ScaleUpChanged"
     NODE_FOUND = "NodeFound"
     NO_NODE = "NoNode"

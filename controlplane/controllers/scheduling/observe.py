@@ -14,9 +14,8 @@ from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_fields import items, number, section, text
+from controlplane.kube.pod_groups import CANDIDATE
 
-# The label of the Pods that a target makes for Candidates: the Candidate decides about them.
-CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
 # The annotation of such a Pod: "false" if its source has another cluster's autoscaler add nodes for it.
 SCALE_UP = "candidates.controlplane.dev/scale-up"
 
@@ -35,7 +34,7 @@ def pending_pod(
         scheduler=str(spec["schedulerName"]),
         node=str(spec.get("nodeName") or ""),
         deleting=bool(metadata.get("deletionTimestamp")),
-        candidate=isinstance(labels, dict) and CANDIDATE_LABEL in labels,
+        candidate=isinstance(labels, dict) and CANDIDATE in labels,
         scale_up=not (isinstance(notes, dict) and notes.get(SCALE_UP) == "false"),
     )
     try:

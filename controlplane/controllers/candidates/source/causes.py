@@ -34,6 +34,7 @@ _ELECTED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
 _PROBLEMS = (
     R.INVALID_OPTION,
     R.INVALID_CONSTRAINT,
+    R.POD_TOO_LARGE,
     R.FORGED_ANNOTATION,
     R.BOUND_ELSEWHERE,
     R.GANG_NEVER_SPREADS,

@@ -94,6 +94,8 @@ def source_pod(obj: Json) -> observations.Built:
     template = objects.template(obj)
     owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
+    if not reason and (large := objects.oversize(template)):
+        reason, message = CandidateReason.POD_TOO_LARGE, large
     init, others = (
         [str(one.get("name")) for one in fields.items(spec, field, "spec")]
         for field in ("initContainers", "containers")

@@ -122,6 +122,7 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     R.UNKNOWN_TARGET: Sentence("the pod asks for a target that its namespace does not have", "{message}"),
     R.INVALID_OPTION: Sentence("an annotation of the pod asks for something impossible", "{message}"),
     R.INVALID_CONSTRAINT: Sentence("a constraint of the pod is invalid", "{message}"),
+    R.POD_TOO_LARGE: Sentence("the pod is larger than a Candidate can be", "{message}"),
     R.FORGED_ANNOTATION: Sentence("the pod carries a mark that only we set", "{message}"),
     R.BOUND_ELSEWHERE: Sentence("the pod is bound to a node of its own cluster", "{message}"),
     R.GATED: Sentence("the pod has scheduling gates", "the pod has scheduling gates"),

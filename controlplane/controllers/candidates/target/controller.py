@@ -221,7 +221,7 @@ class TargetController(WritingController[events.TargetWrite]):
         unread = self.unread.seen(kind)
         if kind == CANDIDATES.name:
             return unread | {
-                s.seen.uid: (s.namespace, s.name, s.seen.resource_version) for s in states if s.seen is not None
+                one.uid: (s.namespace, s.name, one.resource_version) for s in states if (one := s.seen or s.leaving)
             }
         if kind == PODS.name:
             return unread | {

@@ -112,7 +112,8 @@ class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved,
     def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
         """Whether a decision takes the place of an open one: a removal of all, a fence of a binding, a newer change."""
         if isinstance(decision, events.PodAmended) and isinstance(opened, events.PodAmended):
-            return (decision.template, decision.scale_up) != (opened.template, opened.scale_up)
+            asked = [(one.template, one.scale_up, one.source) for one in (decision, opened)]
+            return asked[0] != asked[1]
         if isinstance(decision, events.PodRemoved):
             return not isinstance(opened, events.PodRemoved)
         if isinstance(decision, events.FinalizerReleased):
@@ -129,7 +130,9 @@ def target_decide(
         return pass_.plan
     seen = state.seen
     if seen is None:
-        if not _has_unread_owner(state, context):
+        if state.leaving is not None:
+            _let_go(pass_, state.leaving, context)
+        elif not _has_unread_owner(state, context):
             _remove_pod(pass_, TargetReason.DELETED)
     elif seen.deleting:
         _let_go(pass_, seen, context)
@@ -151,7 +154,9 @@ def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
         pass_.write(events.PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
+def _let_go(
+    pass_: _Pass, seen: events.CandidateObserved | events.UnreadCandidateDeleted, context: TargetContext
+) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
     state = pass_.state
     if state.held is not None and state.binding is None:

@@ -85,6 +85,14 @@ class CandidateObserved(SourceObservation):
     scale_up: bool | None = None
 
 
+class UnreadCandidateDeleted(SourceObservation):
+    """A Candidate of this cluster that does not fit its API is being deleted; `error` says what does not fit. What it is
+    kept for is read all the same: its `finalizers`."""
+
+    finalizers: list[str] = []
+    error: str = ""
+
+
 class CandidateVanished(SourceObjectGone):
     """A Candidate is not there any more."""
 
@@ -92,7 +100,8 @@ class CandidateVanished(SourceObjectGone):
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
-    annotations. `stopped`: it is being deleted, and its end is that of its deletion.
+    annotations, and so does `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup).
+    `stopped`: it is being deleted, and its end is that of its deletion.
     """
 
     owner: str
@@ -104,6 +113,7 @@ class CandidatePodObserved(SourceObservation):
     tolerations: list[dict[str, Any]] = []
     scale_up: bool = True
     stopped: bool = False
+    source: str = ""
 
 
 class CandidatePodGone(SourceObjectGone):
@@ -233,12 +243,14 @@ class PodMade(OnPod):
 
 class PodAmended(TargetWrite):
     """Bring the Pod in line with the Candidate's template, as far as a Pod may be changed: labels, annotations, images,
-    more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it."""
+    more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it; `source`: and have it
+    say which cluster it comes from."""
 
     WHAT: ClassVar[str] = "Template"
     uid: str
     template: str
     scale_up: bool | None = None
+    source: str = ""
 
 
 class AmendmentRefused(TargetDecision):
@@ -316,6 +328,7 @@ class TargetWriteUnneeded(WriteUnneeded):
 
 TARGET_EVENTS: tuple[type[Event], ...] = (
     CandidateObserved,
+    UnreadCandidateDeleted,
     CandidateVanished,
     CandidatePodObserved,
     CandidatePodGone,

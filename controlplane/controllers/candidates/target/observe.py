@@ -29,6 +29,7 @@ from controlplane.kube import fields, pod_security
 from controlplane.kube.conditions import Condition
 from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
+from controlplane.kube.pod_groups import SOURCE
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
@@ -50,7 +51,7 @@ def observe(change: ObjectChange, now: datetime) -> NewEvent | None:
         change,
         now,
         lambda: _gone(kind, obj) if change.gone else _seen(kind, change.whole()),
-        lambda error: _refused(change.cluster, kind, obj, error),
+        lambda error: _leaving(kind, obj, error) or _refused(change.cluster, kind, obj, error),
     )
 
 
@@ -117,6 +118,8 @@ def candidate(obj: Json) -> Built:
     try:
         permit = objects.permission(obj)
         reason, message = _problem(obj, whole, pod_spec)
+        if not reason and (large := objects.oversize(template)):
+            reason, message = TargetReason.POD_TOO_LARGE, large
         asks = _asks(whole, pod_spec)
     except fields.UNFIT as error:
         # What cannot be judged is not let through.
@@ -257,6 +260,7 @@ def pod(obj: Json) -> Built:
         status=status.ref,
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
+        source=text(notes, SOURCE, "metadata.annotations"),
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
         stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),
     )
@@ -268,6 +272,18 @@ def _ends_by_force(spec: Json, status: Json) -> bool:
     succeeded, before it is gone (kubernetes 1.27), also if its containers would be started again."""
     phase, policy = status.get("phase"), spec.get("restartPolicy") or "Always"
     return (policy == "Always" and phase in ENDED_PHASES) or (policy == "OnFailure" and phase == "Failed")
+
+
+def _leaving(kind: Kind, obj: Json, error: Exception) -> Built | None:
+    """Return the event of a Candidate that cannot be read and is being deleted, None if that cannot be read either."""
+    try:
+        if kind != CANDIDATES or "deletionTimestamp" not in meta(obj):
+            return None
+        finalizers = fields.strings(meta(obj), "finalizers", "metadata")
+        event = events.UnreadCandidateDeleted(**fields.identity(obj), finalizers=finalizers, error=str(error))
+    except fields.UNFIT:
+        return None
+    return candidate_stream(event.namespace, event.name), event, ()
 
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:

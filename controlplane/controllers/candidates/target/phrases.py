@@ -67,6 +67,7 @@ def _no_node(event: events.NotSchedulable) -> str:
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.CandidateObserved: _candidate,
+        events.UnreadCandidateDeleted: "candidate is being deleted, and cannot be understood: {e.error}",
         events.CandidateVanished: "candidate is gone",
         events.CandidatePodObserved: _pod,
         events.CandidatePodGone: "pod is gone",
@@ -116,6 +117,7 @@ REASONS: Mapping[TargetReason, Sentence] = {
         "the CandidateSource does not allow the class", "the CandidateSource does not allow its priority class"
     ),
     R.INVALID_POD: Sentence("a field of the template is wrong", "a field of its template is wrong"),
+    R.POD_TOO_LARGE: Sentence("the template is larger than a Candidate can be", "its template is too large"),
     R.FORGED_ANNOTATION: Sentence(
         "the template carries a mark that only the target sets", "its template carries a mark that only this side sets"
     ),
@@ -123,6 +125,9 @@ REASONS: Mapping[TargetReason, Sentence] = {
     R.POD_REFUSED: Sentence("the API server refused the Pod", "the API server refused the Pod"),
     R.CANNOT_BE_CHANGED: Sentence("no Pod may be changed so", "no Pod may be changed so"),
     R.SOURCE_CHANGED: Sentence("the source pod was changed", "its source pod was changed"),
+    R.SOURCE_UNMARKED: Sentence(
+        "it does not say which cluster it comes from", "its Pod does not say which cluster it comes from"
+    ),
     R.SCALE_UP_CHANGED: Sentence(
         "the source says otherwise whose autoscaler may add nodes",
         "its source says otherwise whose autoscaler may add nodes",

@@ -20,11 +20,12 @@ from controlplane.controllers.candidates.objects import (
 )
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
+from controlplane.controllers.candidates.target.changes import of_group
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import Changeable
 from controlplane.controllers.candidates.target.state import TargetState
 from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request
-from controlplane.kube.pod_groups import QUORUM
+from controlplane.kube.pod_groups import QUORUM, SOURCE
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
 
 #: The annotation on a Pod: the permit, and the version of the Pod of which a binding cannot be made any more.
@@ -106,6 +107,7 @@ def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: T
                 **(head.get("annotations") or {}),
                 TEMPLATE: decision.template,
                 **({QUORUM: str(seen.least)} if seen.least > 0 else {}),
+                **({SOURCE: seen.origin.cluster} if of_group(seen) else {}),
                 **({SCALE_UP: "false"} if seen.scale_up is False else {}),
             },
             "ownerReferences": [
@@ -139,7 +141,11 @@ def _change(state: TargetState, decision: events.PodAmended, template: Json) -> 
         raise Obsolete("the Pod is gone, or is to be changed otherwise")
     agrees = pod.template or (made.template if made is not None else "")
     before = made.known.get(agrees) if made is not None else None
-    found = patch(template, pod, decision.template, before, seen.changeable or Changeable())
+    found: Json = {"metadata": {"annotations": {TEMPLATE: decision.template}}}
+    if agrees != decision.template:
+        found = patch(template, pod, decision.template, before, seen.changeable or Changeable())
+    if decision.source:
+        found["metadata"]["annotations"][SOURCE] = decision.source
     if decision.scale_up is not None:
         found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
     return found

@@ -15,7 +15,8 @@ from typing import Protocol
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, ProposedAppend
 from controlplane.controllers.scheduling.events import GangJudged, GangStart, SchedulingFailed
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
-from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, StartProgress
+from controlplane.controllers.scheduling.gangs.place import GANG, UNMARKED, Place, StartProgress
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.queue.queue import QueuePlace as Where
 from controlplane.controllers.scheduling.reasons import SchedulingReason
@@ -89,6 +90,8 @@ class GangCoordinator:
         if not protocol.may_bind(stream, now):
             return False
         place = self._place(identity, now)
+        if place is not None and place.source == UNMARKED:
+            return False
         group = self._gangs.groups.get(place) if place is not None else None
         if place is None or group is None or not protocol.asks_others or self._gangs.bound(place):
             return True
@@ -295,7 +298,10 @@ class GangCoordinator:
             return None
         known = self._noted.get(place)
         if known is None:
-            known = self._noted[place] = self.recorded.started(place)
+            others = self._gangs.others(place)
+            if place.source and UNMARKED in others:
+                return None  # whose start the log of an earlier version tells of is not known yet
+            known = self._noted[place] = self.recorded.started(place, alone=not others)
             self._gangs.recall(place, known)
             if (until := self._gangs.resting(place)) is not None:
                 self._resting[place] = until

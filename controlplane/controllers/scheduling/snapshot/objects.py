@@ -26,7 +26,7 @@ from controlplane.kube.pod_fields import (
     strings,
     text,
 )
-from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
+from controlplane.kube.pod_groups import CANDIDATE, GROUP_NAME, QUORUM, SOURCE, UNMARKED
 from controlplane.kube.selectors import NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations
 
@@ -70,8 +70,9 @@ class Pod:
     """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
 
     `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names
-    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here. `mounts` are the
-    claims and the disks that it names itself, in its own order; `claims` those of them that are claims."""
+    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here, `source` the cluster
+    that a candidate comes from (`UNMARKED`: it does not say). `mounts` are the claims and the disks that it names
+    itself, in its own order; `claims` those of them that are claims."""
 
     namespace: str
     name: str
@@ -102,6 +103,7 @@ class Pod:
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
+    source: str = ""
     generation: int = 0
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
@@ -138,12 +140,13 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         raise PodMisfit(f"{in_spec}.{at}", problem) from error
     namespace, notes = text(meta, "namespace", in_meta), section(meta, "annotations", in_meta)
     name, least = text(meta, "name", in_meta), text(notes, QUORUM, f"{in_meta}.annotations")
+    labels = string_map(meta, "labels", in_meta)
     mounts = read_mounts(items(spec, "volumes", in_spec), name, in_spec)
     return Pod(
         namespace=namespace,
         name=name,
         uid=text(meta, "uid", in_meta),
-        labels=string_map(meta, "labels", in_meta),
+        labels=labels,
         node_name=text(spec, "nodeName", in_spec),
         nominated_node=text(status, "nominatedNodeName", in_status),
         priority=number(spec, "priority", in_spec),
@@ -171,6 +174,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
         resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
+        source=(text(notes, SOURCE, f"{in_meta}.annotations") or UNMARKED) if CANDIDATE in labels else "",
     )
 
 
