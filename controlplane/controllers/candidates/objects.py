@@ -51,7 +51,8 @@ HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace
 HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
 # The tolerations that a source pod had before it was bound to a virtual Node: its delegate keeps those.
 HINT_TOLERATIONS = f"{GROUP}/tolerations"
-TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for
+TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for, short if its name is too long
+TARGET_NAME = f"{GROUP}/target-name"  # an annotation beside it: the name as it is, if the label has it short
 TAINT = f"{GROUP}/virtual-node"  # on a virtual Node, so that no scheduler of its cluster puts a pod there
 _VIRTUAL, _LONGEST = "candidates-", 63
 _YEARS = range(1970, 9000)  # of times that others write: what is added to one still is one
@@ -164,10 +165,27 @@ def stem_of(pod: str) -> str:
 
 def virtual_node(target: str) -> str:
     """Return the name of the Node that stands for a target: a label's value, so at most 63 characters."""
-    name = _VIRTUAL + target
+    return _short(_VIRTUAL + target, target)
+
+
+def target_label(target: str) -> str:
+    """Return what a label has of the name of a target, and a taint: the name, or how it begins and a hash."""
+    return _short(target, target)
+
+
+def target_of(node: Json) -> str:
+    """Return the target that a Node says to stand for, "" if it says none."""
+    labels, notes = (meta(node).get(field) for field in ("labels", "annotations"))
+    short = labels.get(TARGET_LABEL) if isinstance(labels, dict) else None
+    named = notes.get(TARGET_NAME) if isinstance(notes, dict) else None
+    target = str(named or short or "")
+    return target if short == target_label(target) else ""
+
+
+def _short(name: str, of: str) -> str:
     if len(name) <= _LONGEST:
         return name
-    digest = hashlib.sha256(target.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(of.encode()).hexdigest()[:16]
     return f"{name[: _LONGEST - 17].rstrip('-.')}-{digest}"
 
 
