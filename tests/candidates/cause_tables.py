@@ -13,6 +13,7 @@ from controlplane.controllers.candidates.source.observations import (
     DelegateMissing,
 )
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.kube.conditions import Condition
 from tests.candidates.cause_stories import (
     BEST,
     LEASE,
@@ -210,6 +211,18 @@ PERMITS: list[Row] = [
         events.AutoscalerChosen,
         R.NODES_NEEDED,
         lambda: needs_nodes().says(CandidateUnschedulable, "b", message="no room", scale_up=False).cause(),
+    ),
+    (
+        events.GatesSet,
+        R.GATES_CHANGED,
+        lambda: (
+            Told("a", "b")
+            .bound("a")
+            .says(CandidateBound, "a", reservation=1, permit=1, node="n", pod="p", bound_by=1, gates=[])
+            .settle()
+            .pod(gates=["g"], conditions=[Condition(type="g", status="True")])
+            .cause()
+        ),
     ),
     (
         events.ScaleUpSet,

@@ -17,6 +17,7 @@ from controlplane.controllers.candidates.target.causes import CAUSES, may_cause
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD
+from controlplane.kube.conditions import Condition
 from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided
@@ -194,6 +195,13 @@ TABLE: list[tuple[type[Event], str, Story]] = [
         events.PodAmended,
         R.SOURCE_UNMARKED,
         lambda: Told().made().candidate(changeable=events.Changeable(marks={f"annotations/{GROUP_NAME}": "g"})).cause(),
+    ),
+    (
+        events.PodGatesSet,
+        R.GATES_CHANGED,
+        lambda: (
+            Told().binding().pod(node="node").settle().candidate(gates=[Condition(type="g", status="True")]).cause()
+        ),
     ),
     (events.PodAmended, R.SCALE_UP_CHANGED, lambda: Told().made().candidate(scale_up=False).cause()),
     (

@@ -35,6 +35,7 @@ class CandidateReason(StrEnum):
     # candidates and permits
     TARGET_OF_EPOCH = "TargetOfEpoch"
     SOURCE_CHANGED = "SourcePodChanged"
+    GATES_CHANGED = "ReadinessGatesChanged"
     FIRST_READY = "FirstReady"
     ONLY_READY = "OnlyReady"
     BEST_SCORE = "BestScore"
@@ -124,6 +125,7 @@ class TargetReason(StrEnum):
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     SOURCE_CHANGED = "SourcePodChanged"
+    GATES_CHANGED = "ReadinessGatesChanged"
     SOURCE_UNMARKED = "SourceUnmarked"
     SCALE_UP_CHANGED = "ScaleUpChanged"
     NODE_FOUND = "NodeFound"

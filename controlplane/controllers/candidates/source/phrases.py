@@ -79,6 +79,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
         events.CandidateAmended: "candidate is to have the pod's new template",
         events.AutoscalerChosen: "only the autoscaler of {e.cluster} may add nodes for it, until {e.until:%H:%M:%S}",
+        events.GatesSet: lambda e: (
+            "its delegate is to have the conditions "
+            + (", ".join(f"{one.type}={one.status}" for one in e.conditions) or "of no readiness gate")
+        ),
         events.ScaleUpSet: lambda e: f"candidate's autoscaler {'may' if e.allowed else 'is not to'} add nodes for it",
         events.PermitGranted: _permit,
         events.PermitRevoked: "permit {e.number} is to be taken back",
@@ -150,6 +154,9 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     ),
     R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
     R.SOURCE_CHANGED: Sentence("the pod was changed", "the pod was changed"),
+    R.GATES_CHANGED: Sentence(
+        "so the conditions of its readiness gates stand", "so the conditions of its readiness gates stand"
+    ),
     R.TARGET_OF_EPOCH: Sentence("the target belongs to the epoch", "{cluster} is one of its targets"),
     R.FIRST_READY: Sentence("this target was ready first", "{cluster} was ready first, of {among}"),
     R.ONLY_READY: Sentence("no other target was ready", "{cluster} was the only one that was ready"),

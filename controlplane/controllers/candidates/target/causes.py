@@ -44,6 +44,8 @@ CANDIDATE: Facets[TargetState] = {
     "report": lambda state: _unsaid(state),
     "scale_up": lambda state: state.seen.scale_up if state.seen else None,
     "scales": lambda state: state.pod.scale_up if state.pod else None,
+    "gates": lambda state: state.seen.gates if state.seen else None,
+    "ungated": lambda state: state.pod.gates if state.pod else None,
     "grouped": lambda state: (of_group(state.seen) or None) if state.seen else None,
     "unmarked": lambda state: state.pod.source if state.pod else None,
     "pod": lambda state: state.pod.uid if state.pod else None,
@@ -88,6 +90,7 @@ CAUSES: Table = {
         R.SOURCE_UNMARKED: ("it.grouped", "it.unmarked", "it.pod", "it.binding", "invitation"),
         R.SCALE_UP_CHANGED: ("it.scale_up", "it.scales", "it.pod", "it.held", "it.binding", "invitation"),
     },
+    events.PodGatesSet: {R.GATES_CHANGED: ("it.gates", "it.ungated", "it.bound", "it.pod")},
     events.AmendmentRefused: {
         R.POD_REFUSED: ("it.unfollowed", "it.asks"),
         ANY: ("it.asks", "it.pod", "it.binding", "invitation"),

@@ -15,6 +15,7 @@ from controlplane.controllers.candidates.target.events import (
     CandidatePodObserved,
     InvitationObserved,
     PodAmended,
+    PodGatesSet,
 )
 from controlplane.controllers.candidates.target.permissions import unfit_for
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
@@ -59,6 +60,16 @@ def _other_scale_up(state: TargetState, seen: CandidateObserved, pod: CandidateP
     if seen.scale_up is None or seen.scale_up == pod.scale_up or pod.node or state.held is not None:
         return None
     return seen.scale_up
+
+
+def gates(state: TargetState, seen: CandidateObserved) -> PodGatesSet | None:
+    """Return what its source says of a bound Pod's readiness gates that the Pod does not. What the Pod has said once,
+    and does not any more, somebody here has changed: it is left until the source says something else."""
+    pod = state.pod
+    if pod is None or not pod.node or pod.deleting or pod.phase in ENDED_PHASES or state.bound is None or state.missing:
+        return None
+    unsaid = [one for one in seen.gates if one not in pod.gates and one not in state.agreed]
+    return PodGatesSet(uid=pod.uid, conditions=unsaid, reason=TargetReason.GATES_CHANGED) if unsaid else None
 
 
 def _unsaid_source(seen: CandidateObserved, pod: CandidatePodObserved) -> str:

@@ -15,8 +15,14 @@ import msgspec
 from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
-from controlplane.controllers.candidates.target.changes import amended
-from controlplane.controllers.candidates.target.permissions import lends_token, pod_not_made, unfit_class, unfit_for
+from controlplane.controllers.candidates.target.changes import amended, gates
+from controlplane.controllers.candidates.target.permissions import (
+    lends_token,
+    not_invited,
+    pod_not_made,
+    unfit_class,
+    unfit_for,
+)
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
@@ -233,7 +239,7 @@ def judge(
         return seen.problem, seen.problem_message
     invitation = next((one for one in context.invitations if one.cluster == cluster), None)
     if invitation is None:
-        return TargetReason.NOT_INVITED, _not_invited(seen, context)
+        return TargetReason.NOT_INVITED, not_invited(seen, context.unread_invitations)
     if invitation.most and context.before >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
@@ -247,14 +253,6 @@ def judge(
     if failure is not None and failure.action == events.PodMade.__name__:
         return pod_not_made(seen, failure)
     return "", ""
-
-
-def _not_invited(seen: events.CandidateObserved, context: TargetContext) -> str:
-    """Return that a source is not invited, as far as that is known, and what to do about it."""
-    for unread in context.unread_invitations:
-        return f'CandidateSource "{unread.name}" of namespace "{seen.namespace}" cannot be read: mend {unread.error}'
-    cluster = seen.origin.cluster
-    return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
 
 
 def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
@@ -275,6 +273,8 @@ def _amend(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
         pass_.say(found)
     elif found is not None and not pass_.plan.decisions:
         pass_.write(found)
+    elif (said := gates(pass_.state, seen)) is not None and not pass_.plan.decisions:
+        pass_.write(said)
 
 
 def _make(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:

@@ -61,7 +61,8 @@ class CandidateObserved(SourceObservation):
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
     without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
     is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
-    if its source leaves that to us."""
+    if its source leaves that to us. `gates`: how the conditions stand, by its source, that the Pod's readiness waits
+    for."""
 
     origin: Origin
     template: str
@@ -83,6 +84,7 @@ class CandidateObserved(SourceObservation):
     changeable: Changeable | None = None
     fixed: str = ""
     scale_up: bool | None = None
+    gates: list[Condition] = []
 
 
 class UnreadCandidateDeleted(SourceObservation):
@@ -101,7 +103,7 @@ class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
     annotations, and so does `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup).
-    `stopped`: it is being deleted, and its end is that of its deletion.
+    `gates`: how the conditions stand that its readiness waits for. `stopped`: it is being deleted, and its end is that of its deletion.
     """
 
     owner: str
@@ -114,6 +116,7 @@ class CandidatePodObserved(SourceObservation):
     scale_up: bool = True
     stopped: bool = False
     source: str = ""
+    gates: list[Condition] = []
 
 
 class CandidatePodGone(SourceObjectGone):
@@ -253,6 +256,14 @@ class PodAmended(TargetWrite):
     source: str = ""
 
 
+class PodGatesSet(TargetWrite):
+    """Set the conditions on the Pod that its readiness waits for, as they stand on the source pod."""
+
+    WHAT: ClassVar[str] = "Gates"
+    uid: str
+    conditions: list[Condition]
+
+
 class AmendmentRefused(TargetDecision):
     """The Candidate's template was changed, and its Pod is not, or not in all: `message` says why."""
 
@@ -344,6 +355,7 @@ TARGET_EVENTS: tuple[type[Event], ...] = (
     FollowingAllowed,
     PodMade,
     PodAmended,
+    PodGatesSet,
     AmendmentRefused,
     PermitSeen,
     BindStarted,

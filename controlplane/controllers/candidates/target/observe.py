@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.candidates import constraints, objects
+from controlplane.controllers.candidates import constraints, objects, readiness
 from controlplane.controllers.candidates.objects import (
     CANDIDATE_LABEL,
     CANDIDATE_SOURCES,
@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CONTAINERS, changeable_of
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_groups import SOURCE
@@ -138,6 +138,7 @@ def candidate(obj: Json) -> Built:
         least=number(spec, "minMember", "spec"),
         scale_up=fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
         **asks,
+        gates=readiness.said_of(readiness.gates_of(pod_spec), conditions_of(spec, "spec")),
         finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
         pod_status=stored.ref if stored is not None else "",
@@ -261,6 +262,7 @@ def pod(obj: Json) -> Built:
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
         source=text(notes, SOURCE, "metadata.annotations"),
+        gates=readiness.gates_said(section(obj, "spec"), section(obj, "status")),
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
         stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),
     )

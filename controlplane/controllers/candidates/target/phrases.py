@@ -17,6 +17,7 @@ TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS
 WRITES: Mapping[str, str] = {
     events.PodMade.__name__: "the Pod's creation",
     events.PodAmended.__name__: "the change of the Pod",
+    events.PodGatesSet.__name__: "the conditions of its readiness gates",
     events.BindStarted.__name__: "the binding",
     events.PodFenced.__name__: "the touch that stops a late binding",
     events.PodRemoved.__name__: "the Pod's deletion",
@@ -88,6 +89,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.FollowingAllowed: lambda e: f"{', '.join(e.kinds) or 'nothing more'} may come with the candidate",
         events.PodMade: "pod is to be made",
         events.PodAmended: "pod is to follow a change of its source",
+        events.PodGatesSet: lambda e: (
+            f"pod is to have the conditions {', '.join(f'{one.type}={one.status}' for one in e.conditions)}"
+        ),
         events.AmendmentRefused: "a change of the source pod is not followed: {e.message}",
         events.PermitSeen: "permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
         events.BindStarted: "pod is to be bound to node {e.node}, by permit {e.number}",
@@ -125,6 +129,9 @@ REASONS: Mapping[TargetReason, Sentence] = {
     R.POD_REFUSED: Sentence("the API server refused the Pod", "the API server refused the Pod"),
     R.CANNOT_BE_CHANGED: Sentence("no Pod may be changed so", "no Pod may be changed so"),
     R.SOURCE_CHANGED: Sentence("the source pod was changed", "its source pod was changed"),
+    R.GATES_CHANGED: Sentence(
+        "so they stand on the source pod", "so the conditions of its readiness gates stand on its source pod"
+    ),
     R.SOURCE_UNMARKED: Sentence(
         "it does not say which cluster it comes from", "its Pod does not say which cluster it comes from"
     ),

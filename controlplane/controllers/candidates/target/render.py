@@ -18,6 +18,7 @@ from controlplane.controllers.candidates.objects import (
     TEMPLATE,
     stamp,
 )
+from controlplane.controllers.candidates.readiness import as_said
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
 from controlplane.controllers.candidates.target.changes import of_group
@@ -66,6 +67,11 @@ def target_render(
                 content_type=STRATEGIC_PATCH,
                 uid=decision.uid,
                 resource_version=decision.resource_version,
+            )
+        case events.PodGatesSet():
+            said = {"conditions": [as_said(one) for one in decision.conditions]}
+            return Request(
+                "patch", pod, {"status": said}, subresource="status", content_type=STRATEGIC_PATCH, uid=decision.uid
             )
         case events.BindStarted():
             if now >= decision.before:

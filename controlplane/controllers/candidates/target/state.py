@@ -13,6 +13,7 @@ import msgspec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import Made, amended, made_of
+from controlplane.kube.conditions import Condition
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, streams_of
@@ -26,7 +27,8 @@ _replace = msgspec.structs.replace
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `leaving`: it is being deleted, and cannot be read. `admitted_at`: the position of the event by which it was
+    `leaving`: it is being deleted, and cannot be read. `agreed`: what its source says of readiness gates that the Pod has said
+    too. `admitted_at`: the position of the event by which it was
     admitted. `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was
     read for it. `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one
     that was made; `bind_failures` counts those that were not confirmed one after the other, and none is begun before
@@ -41,6 +43,7 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     position: int = 0
     seen: events.CandidateObserved | None = None
     leaving: events.UnreadCandidateDeleted | None = None
+    agreed: list[Condition] = []
     admitted: bool = False
     admitted_at: int = 0
     refused: events.Refused | None = None
@@ -138,6 +141,7 @@ def _folded(state: TargetState, recorded: Recorded) -> TargetState:
 
 CANDIDATE, POD = f"{events.HERE}/{events.StatusReported.WHAT}", f"{events.HERE}/{events.PodMade.WHAT}"
 AMENDMENT = f"{events.HERE}/{events.PodAmended.WHAT}"
+GATES = f"{events.HERE}/{events.PodGatesSet.WHAT}"
 
 
 def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState:
@@ -255,7 +259,11 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
 def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.CandidatePodGone) -> TargetState:
     if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
-    state = closed(closed(state, POD), AMENDMENT)
+    state = closed(closed(closed(state, POD), AMENDMENT), GATES)
+    wanted = state.seen.gates if state.seen is not None else []
+    same = state.pod is not None and state.pod.uid == event.uid
+    agreed = [one for one in wanted if one in event.gates or (same and one in state.agreed)]
+    state = _replace(state, agreed=agreed)
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _unbound(state)
@@ -280,7 +288,7 @@ def _unfollowed(
 def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> TargetState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
-    state = closed(closed(state, POD), AMENDMENT)
+    state = closed(closed(closed(state, POD), AMENDMENT), GATES)
     state = _replace(_unbound(state), pod=None, bind_failures=0, bind_after=None)
     ours = state.bound is not None and state.bound.uid == event.uid
     return _replace(state, missing=True) if ours and state.pod_phase not in ENDED_PHASES else state

@@ -151,11 +151,14 @@ class InterPodAffinity(
         required = tuple(term.narrowed(known) for term in pod.affinity.required)
         shunned = tuple(term.narrowed(known) for term in pod.affinity.anti)
         found = _Counts(
-            *(_Pairs(snapshot) for _ in range(4)),
-            required=required,
-            shunned=shunned,
-            own_labels=known.get(pod.namespace, {}),
-            hidden=_hidden(snapshot),
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            required,
+            shunned,
+            known.get(pod.namespace, {}),
+            _hidden(snapshot),
         )
         _count_existing_anti(found, pod, snapshot)
         if not required and not shunned and found.existing_anti.empty and found.unclear.empty:
