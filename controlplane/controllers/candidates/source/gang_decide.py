@@ -25,6 +25,7 @@ from controlplane.controllers.candidates.source.gang_pass import (
     place_in,
     targets_for,
 )
+from controlplane.controllers.candidates.source.gang_spared import Outlook
 from controlplane.controllers.candidates.source.gang_state import Placed, SourceGangState, view_of
 from controlplane.controllers.candidates.source.policy import (
     Offer,
@@ -54,7 +55,7 @@ def gang_decide(
         return pass_.plan
     if group.placed is not None:
         _placed(pass_, group.placed)
-    elif view_of(stream, group, members).held is None:
+    elif view_of(stream, group, pass_.counts).held is None:
         _free(pass_, ahead)
     return pass_.plan
 
@@ -164,6 +165,9 @@ def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:
     pass_.wake_at(choice.until)
     if not (offers or rest(pass_, places, targets, ahead) or pending):
         nowhere(pass_, places, targets)
+    if not (offers or pass_.plan.own or pass_.plan.theirs):
+        slack = {name: len(places[name].ready) + len(places[name].hopes) - places[name].need for name in pending}
+        pass_.plan.outlook = Outlook(slack, holds=any(place.ready for place in places.values()))
 
 
 def _rests(pass_: GangPass) -> bool:
