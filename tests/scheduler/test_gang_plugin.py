@@ -97,7 +97,7 @@ def test_all_profiles_need_the_same_args() -> None:
 def test_groups_one_after_the_other_and_members_side_by_side() -> None:
     cluster = ClusterTables()
     plugin = begun(cluster)
-    cluster.gangs.put_class({"metadata": {"name": "urgent"}, "value": 100})
+    cluster.gangs.here.put_class({"metadata": {"name": "urgent"}, "value": 100})
     cluster.gangs.put(a_group("late", created="2026-01-01T01:00:00Z"))
     cluster.gangs.put(a_group("early"))
     cluster.gangs.put(a_group("urgent", created="2026-01-01T02:00:00Z", priorityClassName="urgent"))

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from controlplane.controllers.scheduling.gangs.objects import follows, read_group
-from controlplane.controllers.scheduling.gangs.place import UNMARKED, Place, StartProgress, place_of
+from controlplane.controllers.scheduling.gangs.objects import Name, PodGroupsHere, follows, name_of
+from controlplane.controllers.scheduling.gangs.place import UNMARKED, MemberCounts, Place, StartProgress, place_of
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_fields import Obj, PodMisfit, items, number, section, text
+from controlplane.kube.pod_fields import Obj, items
 from controlplane.kube.pod_groups import (
     EMPTY,
     GangDefaults,
@@ -29,7 +29,6 @@ from controlplane.kube.pod_groups import (
 )
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-Name = tuple[str, str]  # namespace and name of a PodGroup
 
 
 class ClusterGangs:
@@ -42,16 +41,14 @@ class ClusterGangs:
         self.limits = GangDefaults()
         self.now = _BEGINNING
         self.groups: dict[Place, GroupSpec] = {}
-        self.problems: dict[Name, str] = {}
+        self.here = PodGroupsHere()
         self.changed: dict[Place, None] = {}
         self.lost: set[Place] = set()  # groups of which a member went, or whose wishes changed: everybody looks again
         self.short: set[Place] = set()  # groups that `minResources` kept back last
-        self._classes: dict[str, int] = {}
-        self._class_of: dict[Name, str] = {}
-        self._here: dict[Name, GroupSpec] = {}  # the PodGroups of this cluster
         self._of_name: dict[Name, set[Place]] = {}  # the gangs that have members
         self._gangs: dict[Place, GangProgress] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
+        self._counts: dict[Place, MemberCounts] = {}
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
@@ -60,24 +57,15 @@ class ClusterGangs:
 
     def put(self, obj: Obj, where: str = "podGroup") -> None:
         """Read a PodGroup; one that cannot be read is as if it were not there, and `PodMisfit` names the field."""
-        meta = section(obj, "metadata", where)
-        name = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
-        self._here.pop(name, None)
+        name = name_of(obj, where)
         try:
-            group = read_group(obj, name, where)
-            self._class_of[name] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
-        except PodMisfit as problem:
-            self.problems[name] = str(problem)
+            self.here.put(name, obj, where)
+        finally:
             self._renew(name)
-            raise
-        self.problems.pop(name, None)
-        self._here[name] = group
-        self._renew(name)
 
     def drop(self, name: Name) -> None:
         """Forget a PodGroup."""
-        for table in (self._here, self.problems, self._class_of):
-            table.pop(name, None)
+        self.here.drop(name)
         self._renew(name)
 
     def _renew(self, name: Name) -> None:
@@ -94,9 +82,10 @@ class ClusterGangs:
         of this cluster says more, also a bad one.
         """
         name = place[:2]
-        if name in self._here or name in self.problems:
-            return self._here.get(name)
-        least = max((pod.least for pod in self._pods.get(place, {}).values()), default=0)
+        if name in self.here.groups or name in self.here.problems:
+            return self.here.groups.get(name)
+        counts = self._counts.get(place)
+        least = counts.least if counts is not None else 0
         known = self.groups.get(place)
         since = known.created if known is not None else self.now
         return GroupSpec(namespace=place[0], name=place[1], created=since, min_member=least) if least else None
@@ -117,15 +106,6 @@ class ClusterGangs:
             self.changed[place] = None
             self.lost.add(place)
 
-    def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
-        """Read a PriorityClass, by which a group may be ordered."""
-        name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
-        self._classes[name] = number(obj, "value", where)
-
-    def drop_class(self, name: str) -> None:
-        """Forget a PriorityClass."""
-        self._classes.pop(name, None)
-
     def see(self, pod: Pod) -> None:
         """Take a pod in, or take note that it has changed. One that is being deleted counts no more: its place is as
         good as free.
@@ -136,7 +116,9 @@ class ClusterGangs:
         if place is None or pod.terminating:
             return
         self._places[pod.identity] = place
-        self._pods.setdefault(place, {})[pod.identity] = pod
+        known = self._pods.setdefault(place, {})
+        self._counts.setdefault(place, MemberCounts()).change(known.get(pod.identity), pod)
+        known[pod.identity] = pod
         self._of_name.setdefault(place[:2], set()).add(place)
         self._lend(place)
         gated = self._gated.setdefault(place, set())
@@ -153,13 +135,13 @@ class ClusterGangs:
         place = self._places.pop(identity, None)
         if place is None:
             return
-        self._pods[place].pop(identity, None)
+        self._counts[place].change(self._pods[place].pop(identity), None)
         self._gated[place].discard(identity)
         self._gangs[place] = rules.gone(self._gangs[place], identity)
         self.changed[place] = None
         self.lost.add(place)
         if not self._pods[place]:
-            for table in (self._pods, self._gangs, self._gated):
+            for table in (self._pods, self._gangs, self._gated, self._counts):
                 table.pop(place, None)
             self.short.discard(place)
             self._left(place)
@@ -202,7 +184,7 @@ class ClusterGangs:
             return None
         held = rules.hold(self.groups.get(place), self.gang(place), self.now)
         if held is not None and held.reason == "GroupMissing":
-            problem = self.problems.get(place[:2])
+            problem = self.here.problems.get(place[:2])
             why = f"cannot be read: {problem}" if problem else "is not there"
             return _replace(held, message=f"PodGroup {place[1]} {why}")
         return held
@@ -215,15 +197,16 @@ class ClusterGangs:
         group = self.groups.get(place) if place is not None else None
         if place is None or group is None:
             return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
-        named = _replace(group, name="/".join(place[1:]), priority=self.priority(place))
+        name = "/".join(place[1:]) if place.source else group.name
+        named = _replace(group, name=name, priority=self.priority(place))
         return rules.rank(named, since, pod.name, follows=follows(pod))
 
     def priority(self, place: Place) -> int:
         """Return a group's priority: its class's, and without one the highest of its pods."""
-        known = self._classes.get(self._class_of.get(place[:2], ""))
+        known, counts = self.here.priority(place[:2]), self._counts.get(place)
         if known is not None:
             return known
-        return max((pod.priority for pod in self._pods.get(place, {}).values()), default=0)
+        return counts.priority if counts is not None else 0
 
     def singly(self, place: Place) -> bool:
         """Whether members are placed one by one: the gang has started, or enough of it has a place."""
@@ -250,7 +233,8 @@ class ClusterGangs:
 
     def bound(self, place: Place) -> int:
         """Return how many members are on nodes."""
-        return sum(bool(pod.node_name) for pod in self._pods.get(place, {}).values())
+        counts = self._counts.get(place)
+        return counts.on_nodes if counts is not None else 0
 
     def pod(self, identity: str) -> Pod | None:
         """Return a member."""
@@ -259,7 +243,7 @@ class ClusterGangs:
 
     def condition(self, place: Place, why: str = "") -> GroupCondition | None:
         """Return the one condition of a PodGroup, None if it is not there to carry it, or another gang speaks for it."""
-        group = self._here.get(place[:2])
+        group = self.here.groups.get(place[:2])
         if min(self._of_name.get(place[:2], ()), default=place) != place:
             return None
         return rules.group_condition(group, self._gangs.get(place, EMPTY), why) if group is not None else None
