@@ -26,11 +26,6 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 #: The annotation of a candidate's Pod: how many of its group start together, where no PodGroup of that name is in its
 #: cluster.
 QUORUM = "candidates.controlplane.dev/min-member"
-#: The annotation of a candidate's Pod: the cluster that its source pod is in. Gangs of two sources are two gangs.
-SOURCE = "candidates.controlplane.dev/source"
-#: The label of a candidate's Pod: its Candidate.
-CANDIDATE = "candidates.controlplane.dev/candidate"
-UNMARKED = "?"  # the source of a candidate's Pod that does not name it; no cluster is called so
 Amounts = Mapping[str, int]
 #: `Pending` is not bound; `Assigned` is bound to a node, though it may be terminating there (it still counts, as
 #: volcano-sh/volcano issue 5794 asks).

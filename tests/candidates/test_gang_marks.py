@@ -7,8 +7,9 @@ import msgspec
 from controlplane.controllers.candidates.target.events import PodAmended, PodMade
 from controlplane.controllers.candidates.target.render import target_render
 from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.candidate_pods import SOURCE
 from controlplane.kube.kinds import Json
-from controlplane.kube.pod_groups import GROUP_NAME, QUORUM, SOURCE
+from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 from tests.candidates.stage import Stage
 
 

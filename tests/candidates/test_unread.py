@@ -30,6 +30,7 @@ from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import (
     Admitted,
     Bound,
+    CandidatePodObserved,
     FinalizerReleased,
     PodFenced,
     PodMade,
@@ -315,6 +316,47 @@ def test_one_that_is_read_after_all_is_deleted_as_any_other() -> None:
     again["metadata"] |= {"uid": "c-2"}
     seen.show(MANAGEMENT, CANDIDATES, again)
     assert FinalizerReleased not in decided(controller)
+
+
+def copied(node: str = "") -> Json:
+    """A Pod of that name which somebody made from another candidate's Pod, labels and all."""
+    found = made(node)
+    head = {**found["metadata"], "labels": {CANDIDATE_LABEL: "web-0123456789abcdef"}, "ownerReferences": []}
+    return {**found, "metadata": head}
+
+
+def test_a_pod_of_its_name_with_anothers_label_is_not_its_pod() -> None:
+    """It was taken for it, and could not be removed: the candidate said nothing, and was never let go."""
+    seen, controller = target()
+    seen.show(MANAGEMENT, CANDIDATE_SOURCES, invitation())
+    seen.show(MANAGEMENT, PODS, copied())
+    seen.show(MANAGEMENT, CANDIDATES, candidate())
+    stream = f"candidate/team/{NAME}"
+    for new in controller.decide(stream, AT).events:
+        seen.fold(stream, new.event, MANAGEMENT)
+    assert decided(controller) == [PodMade]  # the API server says that the name is taken
+    leaving_ = candidate()
+    leaving_["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    seen.show(MANAGEMENT, CANDIDATES, leaving_)
+    assert decided(controller) == [FinalizerReleased]
+
+
+def test_one_that_an_earlier_version_took_for_it_keeps_no_candidate() -> None:
+    seen, controller = target()
+    leaving_ = candidate()
+    leaving_["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    seen.show(MANAGEMENT, CANDIDATES, leaving_)
+    stream = f"candidate/team/{NAME}"
+    head = {"namespace": "team", "name": NAME, "uid": "p-9", "resource_version": "1"}
+    seen.fold(stream, CandidatePodObserved(**head, owner=""), MANAGEMENT)
+    (new,) = controller.decide(stream, AT).events
+    assert isinstance(new.event, PodRemoved)
+    seen.fold(stream, new.event, MANAGEMENT)
+    failed = TargetWriteFailed(
+        target=new.event.target, action="PodRemoved", code=0, error="Foreign", message="no", failures=1, retry_at=AT
+    )
+    seen.fold(stream, failed, MANAGEMENT)
+    assert decided(controller) == [FinalizerReleased]
 
 
 def test_while_no_invitation_can_be_read_what_runs_is_not_refused() -> None:

@@ -9,8 +9,9 @@ import pytest
 from controlplane.controllers.scheduling.gangs.place import UNMARKED, Place
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.objects import read_pod
+from controlplane.kube.candidate_pods import CANDIDATE, SOURCE
 from controlplane.kube.kinds import Json
-from controlplane.kube.pod_groups import CANDIDATE, GROUP_NAME, QUORUM, SOURCE
+from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 
 PLACE = Place("default", "g", "a")
 

@@ -11,10 +11,10 @@ import msgspec
 
 from controlplane.controllers.scheduling.events import PendingPodObserved, Scheduled
 from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_pod
+from controlplane.kube.candidate_pods import is_candidates
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_fields import items, number, section, text
-from controlplane.kube.pod_groups import CANDIDATE
 
 # The annotation of such a Pod: "false" if its source has another cluster's autoscaler add nodes for it.
 SCALE_UP = "candidates.controlplane.dev/scale-up"
@@ -27,14 +27,14 @@ def pending_pod(
     metadata, spec = meta(obj), obj.get("spec")
     if not isinstance(spec, dict) or str(spec.get("schedulerName")) not in profiles:
         return None
-    uid, labels, notes = str(metadata.get("uid", "")), metadata.get("labels"), metadata.get("annotations")
+    uid, notes = str(metadata.get("uid", "")), metadata.get("annotations")
     found = PendingPodObserved(
         uid=uid,
         resource_version=resource_version,
         scheduler=str(spec["schedulerName"]),
         node=str(spec.get("nodeName") or ""),
         deleting=bool(metadata.get("deletionTimestamp")),
-        candidate=isinstance(labels, dict) and CANDIDATE in labels,
+        candidate=is_candidates(metadata),
         scale_up=not (isinstance(notes, dict) and notes.get(SCALE_UP) == "false"),
     )
     try:

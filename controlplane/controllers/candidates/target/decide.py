@@ -167,9 +167,10 @@ def _let_go(
     state = pass_.state
     if state.held is not None and state.binding is None:
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.DELETED))
-    if state.pod is not None:
+    foreign = _is_foreign(state.trouble.get(POD))
+    if state.pod is not None and (state.pod.owner == seen.uid or not foreign):
         _remove_pod(pass_, TargetReason.DELETED)
-    elif context.unread_pod is not None and not _is_foreign(state.trouble.get(POD)):
+    elif state.pod is None and context.unread_pod is not None and not foreign:
         pass_.write(events.PodRemoved(uid=context.unread_pod.uid, reason=TargetReason.DELETED))
     elif FINALIZER in seen.finalizers:
         pass_.write(

@@ -12,7 +12,6 @@ import msgspec
 
 from controlplane.controllers.candidates import constraints, objects, readiness
 from controlplane.controllers.candidates.objects import (
-    CANDIDATE_LABEL,
     CANDIDATE_SOURCES,
     CANDIDATES,
     PODS,
@@ -26,10 +25,10 @@ from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CONTAINERS, changeable_of
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
+from controlplane.kube.candidate_pods import SOURCE, is_candidates
 from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
-from controlplane.kube.pod_groups import SOURCE
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
@@ -59,7 +58,7 @@ def _seen(kind: Kind, obj: Json) -> Built | None:
     if kind == CANDIDATES:
         return candidate(obj)
     if kind == PODS:
-        return pod(obj) if CANDIDATE_LABEL in section(meta(obj), "labels", "metadata") else None
+        return pod(obj) if is_candidates(meta(obj)) else None
     if kind == CANDIDATE_SOURCES:
         spec = section(obj, "spec")
         event = events.InvitationObserved(

@@ -25,8 +25,9 @@ from controlplane.controllers.candidates.target.changes import of_group
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import Changeable
 from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.candidate_pods import SOURCE
 from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request
-from controlplane.kube.pod_groups import QUORUM, SOURCE
+from controlplane.kube.pod_groups import QUORUM
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
 
 #: The annotation on a Pod: the permit, and the version of the Pod of which a binding cannot be made any more.

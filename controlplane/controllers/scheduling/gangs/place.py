@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from controlplane.controllers.scheduling.snapshot.objects import Pod
-from controlplane.kube.pod_groups import UNMARKED as UNMARKED
+from controlplane.kube.candidate_pods import UNMARKED as UNMARKED
 
 GANG = "Gang"
 

@@ -13,6 +13,7 @@ from controlplane.controllers.scheduling.devices.pod_claims import PodResourceCl
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
 from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
 from controlplane.kube import pod_requests as asked
+from controlplane.kube.candidate_pods import SOURCE, UNMARKED, is_candidates
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import (
     Obj,
@@ -26,7 +27,7 @@ from controlplane.kube.pod_fields import (
     strings,
     text,
 )
-from controlplane.kube.pod_groups import CANDIDATE, GROUP_NAME, QUORUM, SOURCE, UNMARKED
+from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 from controlplane.kube.selectors import NodeTerm, is_empty_term, node_term, node_terms
 from controlplane.kube.tolerations import Taint, Toleration, taints, tolerations
 
@@ -140,13 +141,12 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         raise PodMisfit(f"{in_spec}.{at}", problem) from error
     namespace, notes = text(meta, "namespace", in_meta), section(meta, "annotations", in_meta)
     name, least = text(meta, "name", in_meta), text(notes, QUORUM, f"{in_meta}.annotations")
-    labels = string_map(meta, "labels", in_meta)
     mounts = read_mounts(items(spec, "volumes", in_spec), name, in_spec)
     return Pod(
         namespace=namespace,
         name=name,
         uid=text(meta, "uid", in_meta),
-        labels=labels,
+        labels=string_map(meta, "labels", in_meta),
         node_name=text(spec, "nodeName", in_spec),
         nominated_node=text(status, "nominatedNodeName", in_status),
         priority=number(spec, "priority", in_spec),
@@ -174,7 +174,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
         resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
-        source=(text(notes, SOURCE, f"{in_meta}.annotations") or UNMARKED) if CANDIDATE in labels else "",
+        source=(text(notes, SOURCE, f"{in_meta}.annotations") or UNMARKED) if is_candidates(meta) else "",
     )
 
 
