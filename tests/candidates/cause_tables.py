@@ -27,6 +27,7 @@ from tests.candidates.cause_stories import (
     formed,
     full,
     gang_permitted,
+    gated,
     half,
     hidden,
     kept,
@@ -215,14 +216,7 @@ PERMITS: list[Row] = [
     (
         events.GatesSet,
         R.GATES_CHANGED,
-        lambda: (
-            Told("a", "b")
-            .bound("a")
-            .says(CandidateBound, "a", reservation=1, permit=1, node="n", pod="p", bound_by=1, gates=[])
-            .settle()
-            .pod(gates=["g"], conditions=[Condition(type="g", status="True")])
-            .cause()
-        ),
+        lambda: gated().pod(gates=["g"], conditions=[Condition(type="g", status="True")]).cause(),
     ),
     (
         events.ScaleUpSet,

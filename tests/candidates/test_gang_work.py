@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from controlplane.controllers.candidates.source import gang_counts, gang_pass, gang_state
@@ -23,7 +23,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.log.event import Event, Recorded
-from tests.candidates.test_gang_properties import Gangs
+from tests.candidates import test_gang_properties as properties
 from tests.candidates.told import Told
 from tests.support.deep import examples
 
@@ -132,17 +132,8 @@ def test_what_is_spared_has_nothing_to_follow(monkeypatch: pytest.MonkeyPatch) -
         assert self.gangs.counts(group)._many == fresh._many
 
     monkeypatch.setattr(SourceCandidates, "_fold_source", fold)
-    run_state_machine_as_test(
-        Gangs,
-        settings=settings(
-            phases=[Phase.generate],
-            max_examples=examples(4, 60),
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            derandomize=True,
-        ),
-    )
+    few = settings(properties.TestGangs.settings, max_examples=examples(4, 60))
+    run_state_machine_as_test(properties.Gangs, settings=few)
     assert spared["CandidateReserved"]
     assert spared["CandidateUnschedulable"]
     assert spared["SourcePodObserved"]

@@ -1,4 +1,5 @@
-"""A source pod with readiness gates: the conditions that somebody sets on it reach its delegate, whose kubelet waits for
+"""A source pod with readiness gates: the conditions that somebody sets on it reach its delegate, whose kubelet waits
+for
 them; nothing that a cluster says of its own pods goes to another one.
 """
 

@@ -1,4 +1,5 @@
-"""Readiness gates on a real kube-apiserver: what a source says of them stays in the Candidate, and comes to the Pod that
+"""Readiness gates on a real kube-apiserver: what a source says of them stays in the Candidate, and comes to the Pod
+that
 is bound.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd. The scheduler has the rights of deploy/scheduler."""

@@ -17,7 +17,6 @@ from controlplane.clusters.protocol import Change, Delta, Off, Synced
 from controlplane.controllers.candidates.objects import FOLLOWED, LIVE, live_ref
 from controlplane.controllers.candidates.references.decide import UNFIT
 from controlplane.controllers.candidates.references.needs import unfit
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.port import Log
@@ -68,11 +67,11 @@ class NamedSink:
     ) -> None:
         self.place, self._copies, self._held, self._recorder = (kind, namespace, name), copies, held, recorder
         self._last: Change | None = None
-        self._absence = ""
+        self._absence, self._cluster = "", ""
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
         """Keep what is shown, and record that it is there, or is not."""
-        ref = live_ref(*self.place)
+        ref, self._cluster = live_ref(*self.place), cluster
         for delta in deltas:
             if isinstance(delta, Change):
                 self._last = delta if delta.op != "gone" else None
@@ -90,7 +89,7 @@ class NamedSink:
         on.
         """
         if (shown := self._last) is not None:
-            await self._recorder(MANAGEMENT, [_bare(shown, unfit(self.place[0], shown.object))])
+            await self._recorder(self._cluster, [_bare(shown, unfit(self.place[0], shown.object))])
         elif self._absence and (event := self._copies.missing(*self.place, self._absence)) is not None:
             await self._recorder.record([event])
 

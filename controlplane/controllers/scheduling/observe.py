@@ -11,13 +11,10 @@ import msgspec
 
 from controlplane.controllers.scheduling.events import PendingPodObserved, Scheduled
 from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_pod
-from controlplane.kube.candidate_pods import is_candidates
+from controlplane.kube.candidate_pods import SCALE_UP, is_candidates
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_fields import items, number, section, text
-
-# The annotation of such a Pod: "false" if its source has another cluster's autoscaler add nodes for it.
-SCALE_UP = "candidates.controlplane.dev/scale-up"
 
 
 def pending_pod(

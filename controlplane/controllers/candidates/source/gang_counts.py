@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from controlplane.controllers.candidates.source import observations as seen
+from controlplane.controllers.candidates.source.candidate import Permit
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.kube.pod_groups import Stage
 
@@ -53,20 +54,29 @@ class MemberStanding(NamedTuple):
 
 def standing_of(state: SourceState) -> MemberStanding:
     """Return how a member stands."""
-    permit, stage, chosen = state.permit, stage_of(state), state.chosen
+    stage, chosen = stage_of(state), state.chosen
     current = [one for one in state.candidates.values() if (one.uid, one.epoch) == (state.uid, state.epoch)]
+    binds, revoking, preempts = _permitted(state.permit)
     return MemberStanding(
         stage=stage,
         place=chosen.cluster if chosen is not None and stage in ("Assigned", "Succeeded") else "",
-        binds=permit.cluster if permit is not None and permit.kind == "Bind" else "",
-        revoking=permit is not None and permit.revoking,
-        preempts=permit is not None and permit.kind == "Preempt",
+        binds=binds,
+        revoking=revoking,
+        preempts=preempts,
         asks=frozenset(state.pod.options.targets if state.pod is not None else ()),
         holds=frozenset(one.cluster for one in current if isinstance(one.seen, seen.CandidateReserved)),
         full=frozenset(one.cluster for one in current if isinstance(one.seen, NO_NODE)),
         yields=frozenset(one.cluster for one in current if getattr(one.seen, "preemptable", False)),
         priority=state.pod.priority if state.pod is not None else 0,
     )
+
+
+def _permitted(permit: Permit | None) -> tuple[str, bool, bool]:
+    """Return where a member may be bound, whether that is taken back, and whether room may be made for it."""
+    if permit is None:
+        return "", False, False
+    binds = permit.kind == "Bind"
+    return permit.cluster if binds else "", permit.revoking, not binds
 
 
 class GangCounts:

@@ -7,7 +7,7 @@ one append on the versions of all their streams. All else a member does by itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 import msgspec
@@ -163,11 +163,19 @@ def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:
         permit_in(pass_, choice.cluster, "Bind", choice.reason, place.ready, among, place.need)
         return
     pass_.wake_at(choice.until)
-    if not (offers or rest(pass_, places, targets, ahead) or pending):
+    if offers:
+        return
+    if not rest(pass_, places, targets, ahead) and not pending:
         nowhere(pass_, places, targets)
-    if not (offers or pass_.plan.own or pass_.plan.theirs):
-        slack = {name: len(places[name].ready) + len(places[name].hopes) - places[name].need for name in pending}
-        pass_.plan.outlook = Outlook(slack, holds=any(place.ready for place in places.values()))
+    pass_.plan.outlook = _outlook(pass_.plan, places, pending)
+
+
+def _outlook(plan: GangPlan, places: Mapping[str, TargetPlaces], pending: Collection[str]) -> Outlook | None:
+    """Return what the gang waits for, where nobody has room for all of it yet; None if something was decided."""
+    if plan.own or plan.theirs:
+        return None
+    slack = {name: len(places[name].ready) + len(places[name].hopes) - places[name].need for name in pending}
+    return Outlook(slack, holds=any(place.ready for place in places.values()))
 
 
 def _rests(pass_: GangPass) -> bool:

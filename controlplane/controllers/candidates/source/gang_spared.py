@@ -11,9 +11,9 @@ import msgspec
 
 from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.candidates.source.candidate import Candidate
+from controlplane.controllers.candidates.source.events import TO_POD
 from controlplane.controllers.candidates.source.gang_counts import NO_NODE, GangCounts, MemberStanding
 from controlplane.controllers.candidates.source.state import SourceState
-from controlplane.controllers.connectivity.events import MANAGEMENT
 
 _replace = msgspec.structs.replace
 _NO_ANSWER = (type(None), seen.CandidateWaiting)
@@ -63,17 +63,22 @@ def spares_free(
     has room), from what one target said of one member, or from what concerns the member alone."""
     if counts.running or counts.permitted or _apart(before) != _apart(after):
         return False
-    calm = bool(outlook.slack) or (says and not counts.could_make_room(least))
-    if not calm:
+    if not outlook.slack and (not says or counts.could_make_room(least)):
         return False
-    names = before.candidates.keys() | after.candidates.keys()
-    changed = [name for name in names if before.candidates.get(name) != after.candidates.get(name)]
+    changed = _changed(before, after)
     if len(changed) != 1:
         return not changed
-    was, now = before.candidates.get(changed[0]), after.candidates.get(changed[0])
+    was, now = changed[0]
     if was is None or now is None or (now.uid, now.epoch) != (after.uid, after.epoch) or not _only_said(was, now):
         return False
     return _spares_answer(least, outlook, counts, was, now)
+
+
+def _changed(before: SourceState, after: SourceState) -> list[tuple[Candidate | None, Candidate | None]]:
+    """Return the candidates that differ, as they were and are."""
+    names = before.candidates.keys() | after.candidates.keys()
+    pairs = [(before.candidates.get(name), after.candidates.get(name)) for name in names]
+    return [(one, other) for one, other in pairs if one != other]
 
 
 def _apart(state: SourceState) -> SourceState:
@@ -81,7 +86,7 @@ def _apart(state: SourceState) -> SourceState:
     pod = state.pod
     if pod is not None:
         pod = _replace(pod, resource_version="", conditions=[], restarts={}, unready=False)
-    trouble = {key: one for key, one in state.trouble.items() if not key.startswith(f"{MANAGEMENT}/")}
+    trouble = {key: one for key, one in state.trouble.items() if key not in TO_POD}
     failed = state.shown if state.shown is not None and state.shown.failed else None
     return _replace(
         state, version=0, position=0, pod=pod, candidates={}, effects={}, trouble=trouble, shown=failed, dirty=False

@@ -15,12 +15,12 @@ from controlplane.controllers.candidates.source.observations import CandidateBou
 
 def tell(pass_: PodPass, pod: SourcePodObserved) -> None:
     """Bring what the delegate's Candidate says of the gates in line with the pod."""
-    known = pass_.state.chosen
-    seen = known.seen if known is not None else None
-    if known is None or not isinstance(seen, CandidateBound) or seen.deleting or seen.gates is None:
+    if (known := pass_.state.chosen) is None or not isinstance(seen := known.seen, CandidateBound):
         return
-    wanted = said_of(pod.gates, pod.conditions)
-    if seen.gates == wanted or pass_.busy(known.cluster, seen.name) or not pass_.context.in_view(known.cluster):
+    wanted, told = said_of(pod.gates, pod.conditions), seen.gates
+    if told is None or told == wanted or seen.deleting:
+        return
+    if pass_.busy(known.cluster, seen.name) or not pass_.context.in_view(known.cluster):
         return
     pass_.write(
         GatesSet(

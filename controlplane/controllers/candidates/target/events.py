@@ -88,7 +88,8 @@ class CandidateObserved(SourceObservation):
 
 
 class UnreadCandidateDeleted(SourceObservation):
-    """A Candidate of this cluster that does not fit its API is being deleted; `error` says what does not fit. What it is
+    """A Candidate of this cluster that does not fit its API is being deleted; `error` says what does not fit. What it
+    is
     kept for is read all the same: its `finalizers`."""
 
     finalizers: list[str] = []
@@ -103,7 +104,8 @@ class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
     annotations, and so does `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup).
-    `gates`: how the conditions stand that its readiness waits for. `stopped`: it is being deleted, and its end is that of its deletion.
+    `gates`: how the conditions stand that its readiness waits for. `stopped`: it is being deleted, and its end is that
+    of its deletion.
     """
 
     owner: str

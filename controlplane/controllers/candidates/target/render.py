@@ -143,19 +143,25 @@ def _own(spec: Json) -> Json:
 
 
 def _change(state: TargetState, decision: events.PodAmended, template: Json) -> Json:
-    seen, pod, made = state.seen, state.pod, state.made
+    seen, pod = state.seen, state.pod
     if pod is None or pod.uid != decision.uid or seen is None or seen.template != decision.template:
         raise Obsolete("the Pod is gone, or is to be changed otherwise")
-    agrees = pod.template or (made.template if made is not None else "")
-    before = made.known.get(agrees) if made is not None else None
-    found: Json = {"metadata": {"annotations": {TEMPLATE: decision.template}}}
-    if agrees != decision.template:
-        found = patch(template, pod, decision.template, before, seen.changeable or Changeable())
-    if decision.source:
-        found["metadata"]["annotations"][SOURCE] = decision.source
+    found = _followed(state, pod, seen, decision.template, template)
     if decision.scale_up is not None:
         found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
     return found
+
+
+def _followed(
+    state: TargetState, pod: events.CandidatePodObserved, seen: events.CandidateObserved, ref: str, template: Json
+) -> Json:
+    """Return the patch that brings a Pod in line with a template; one that agrees with it is left as it is."""
+    made = state.made
+    agrees = pod.template or (made.template if made is not None else "")
+    if agrees == ref:
+        return {"metadata": {"annotations": {TEMPLATE: ref}}}
+    before = made.known.get(agrees) if made is not None else None
+    return patch(template, pod, ref, before, seen.changeable or Changeable())
 
 
 def _binding(pod: ObjectRef, decision: events.BindStarted) -> Request:

@@ -27,15 +27,15 @@ _replace = msgspec.structs.replace
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `leaving`: it is being deleted, and cannot be read. `agreed`: what its source says of readiness gates that the Pod has said
-    too. `admitted_at`: the position of the event by which it was
-    admitted. `reservations` counts them; `held` is the one that is held now. `permit` is the last permit that was
-    read for it. `binding` is a binding that may be on its way (`bind_failed`: nobody confirmed it), `bound` the one
-    that was made; `bind_failures` counts those that were not confirmed one after the other, and none is begun before
-    `bind_after`; `missing`: its Pod is gone and had not ended. `withdrawn` is what was acknowledged, `tried` the last
-    permit to preempt that was used up. `sequence` counts the changes of the bound Pod's status. `told` is the
-    scheduler's last answer, if it found nothing. `fenced` is the UID of the Pod that was touched last, so that no
-    older binding is made; `said` is the number of the last status that was told."""
+    `leaving`: it is being deleted, and cannot be read. `agreed`: what its source says of readiness gates that the Pod
+    has said too. `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held`
+    is the one that is held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on
+    its way (`bind_failed`: nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were
+    not confirmed one after the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not
+    ended. `withdrawn` is what was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts
+    the changes of the bound Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the
+    UID of the Pod that was touched last, so that no older binding is made; `said` is the number of the last status that
+    was told."""
 
     namespace: str
     name: str
@@ -260,10 +260,7 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
     if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
     state = closed(closed(closed(state, POD), AMENDMENT), GATES)
-    wanted = state.seen.gates if state.seen is not None else []
-    same = state.pod is not None and state.pod.uid == event.uid
-    agreed = [one for one in wanted if one in event.gates or (same and one in state.agreed)]
-    state = _replace(state, agreed=agreed)
+    state = _replace(state, agreed=_agreed(state, event))
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _unbound(state)
@@ -274,6 +271,13 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
         # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
     return _replace(state, pod=event, amendment=_unfollowed(state.amendment, event))
+
+
+def _agreed(state: TargetState, pod: events.CandidatePodObserved) -> list[Condition]:
+    """Return what the source says of readiness gates that the Pod says, or has said before."""
+    wanted = state.seen.gates if state.seen is not None else []
+    before = state.agreed if state.pod is not None and state.pod.uid == pod.uid else []
+    return [one for one in wanted if one in pod.gates or one in before]
 
 
 def _unfollowed(

@@ -215,7 +215,7 @@ class PodGroupConditions(StreamController[GangState]):
         return ProposedAppend(new, expected)
 
     def started(self, place: Place, *, alone: bool) -> StartProgress:
-        """Return how far a gang's start had come when that was recorded last. Before the gangs of candidates had
+        """Return how far a gang's start had come when that was recorded last. Before gangs of a source had
         streams of their own, it was on that of their PodGroup: it is a gang's that is `alone` with its name.
         """
         own, shared = _start_stream(place), gang_stream(*place[:2])
@@ -225,8 +225,8 @@ class PodGroupConditions(StreamController[GangState]):
 
 
 def _start_stream(place: Place) -> str:
-    """Return the stream that has how far a gang's start has come: its PodGroup's, and for candidates one beside it for
-    each source.
+    """Return the stream that has how far a gang's start has come: its PodGroup's, and one beside it for each source of
+    pods.
     """
     stream = gang_stream(*place[:2])
     return stream if place.source in ("", UNMARKED) else f"{stream}/{place.source}"

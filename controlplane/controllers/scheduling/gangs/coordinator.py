@@ -96,15 +96,18 @@ class GangCoordinator:
         group = self._gangs.groups.get(place) if place is not None else None
         if place is None or group is None or not protocol.asks_others or self._gangs.bound(place):
             return True
+        return self._is_quorum(place, identity, group.min_member, now)
+
+    def _is_quorum(self, place: Place, identity: str, least: int, now: datetime) -> bool:
+        """Whether enough of a gang may be bound, now that one more may."""
         if self._permitted.is_of_quorum(place, identity, now):
             return True
-        if not self._permitted.may_suffice(place, identity, group.min_member):
+        if not self._permitted.may_suffice(place, identity, least):
             return False
         ready = {one for one in self._gangs.members(place) if self._bound_or_may(one, now)}
-        if not self._permitted.found(place, ready, group.min_member, now):
-            return False
-        self._all_may.update(ready - {identity})
-        return True
+        enough = self._permitted.found(place, ready, least, now)
+        self._all_may.update(ready - {identity} if enough else ())
+        return enough
 
     def _bound_or_may(self, identity: str, now: datetime) -> bool:
         pod = self._gangs.pod(identity)

@@ -18,7 +18,7 @@ class Place(NamedTuple):
     """A gang: the PodGroup that its pods name, and the cluster that they come from, "" for the scheduler's own. The
     groups of two sources have nothing in common but their name.
 
-    `UNMARKED` are candidates' Pods that do not say yet where they come from (an earlier version made them)."""
+    `UNMARKED` are pods of a source that do not say yet which one that is (an earlier version made them)."""
 
     namespace: str
     name: str

@@ -32,8 +32,8 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClusterGangs:
-    """See the module. `enabled` once a profile has the plugin; `groups` what each gang asks for, by its place; `changed`
-    holds the gangs that the loop has to look at again.
+    """See the module. `enabled` once a profile has the plugin; `groups` what each gang asks for; `changed` which of them
+    the loop has to look at again.
     """
 
     def __init__(self) -> None:
@@ -242,7 +242,7 @@ class ClusterGangs:
         return self._pods[place].get(identity) if place is not None else None
 
     def condition(self, place: Place, why: str = "") -> GroupCondition | None:
-        """Return the one condition of a PodGroup, None if it is not there to carry it, or another gang speaks for it."""
+        """Return the one condition of a PodGroup, None if it is not there, or another gang speaks for it."""
         group = self.here.groups.get(place[:2])
         if min(self._of_name.get(place[:2], ()), default=place) != place:
             return None

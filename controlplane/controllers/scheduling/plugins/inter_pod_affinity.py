@@ -182,11 +182,9 @@ class InterPodAffinity(
             return AFFINITY
         if any(found.anti.of(term.topology_key, node) > 0 for term in found.shunned):
             return ANTI
-        if any(found.existing_anti.of(key, node) > 0 for key in found.existing_anti.sums):
+        if _counts_there(found.existing_anti, node):
             return EXISTING_ANTI
-        if found.hidden is not None and any(found.unclear.of(key, node) > 0 for key in found.unclear.sums):
-            return found.hidden
-        return status.SUCCESS
+        return found.hidden if found.hidden is not None and _counts_there(found.unclear, node) else status.SUCCESS
 
     def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> status.NodeStatuses:
         """Return the statuses of all nodes."""
@@ -281,6 +279,11 @@ def _count_existing_anti(found: _Counts, pod: Pod, snapshot: Snapshot) -> None:
         for term in one.affinity.anti:
             if (pairs := found.means(term, pod)) is not None:
                 pairs.add_where(term.topology_key, one.where)
+
+
+def _counts_there(pairs: _Pairs, node: Node) -> bool:
+    """Whether a pair of a node has a number."""
+    return any(pairs.of(key, node) > 0 for key in pairs.sums)
 
 
 def _hidden(snapshot: Snapshot) -> Status | None:

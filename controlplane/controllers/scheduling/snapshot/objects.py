@@ -71,9 +71,9 @@ class Pod:
     """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
 
     `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names
-    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here, `source` the cluster
-    that a candidate comes from (`UNMARKED`: it does not say). `mounts` are the claims and the disks that it names
-    itself, in its own order; `claims` those of them that are claims."""
+    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here, `source` the
+    cluster that a candidate comes from (`UNMARKED`: it does not say). `mounts` are the claims and the disks that it
+    names itself, in its own order; `claims` those of them that are claims."""
 
     namespace: str
     name: str
