@@ -32,7 +32,7 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClusterGangs:
-    """See the module. `enabled` once a profile has the plugin; `groups` what each gang asks for; `changed` which of them
+    """See the module. `enabled` once a profile has the plugin; `groups` what each gang asks for; `changed` which
     the loop has to look at again.
     """
 
