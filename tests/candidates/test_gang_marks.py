@@ -69,3 +69,17 @@ def test_a_new_pod_says_it_from_the_beginning() -> None:
     alone = msgspec.structs.replace(state, seen=msgspec.structs.replace(state.seen, least=0))
     body = target_render(alone, decision, stage.bodies, stage.target_policy, stage.now).body
     assert SOURCE not in body["metadata"]["annotations"]
+
+
+def test_a_member_of_which_an_earlier_version_noted_nothing_is_told_too() -> None:
+    stage = Stage("a").delegated("a").settle()
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["pods"][key]
+    said = {**found["metadata"]["annotations"], GROUP_NAME: "g"}
+    stage.stores["a"] = {**store, "pods": {key: {**found, "metadata": {**found["metadata"], "annotations": said}}}}
+    state = stage.sides["a"][key]
+    assert state.seen is not None
+    seen = msgspec.structs.replace(state.seen, changeable=None)
+    stage.sides["a"][key] = msgspec.structs.replace(state, seen=seen)
+    stage.target_turn("a")
+    assert notes(stage)[SOURCE] == "home"

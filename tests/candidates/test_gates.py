@@ -5,14 +5,19 @@ them; nothing that a cluster says of its own pods goes to another one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
 from controlplane.controllers.candidates.source.events import GatesSet
-from controlplane.controllers.candidates.target.events import PodGatesSet
+from controlplane.controllers.candidates.target.events import CandidateObserved, PodGatesSet
+from controlplane.controllers.candidates.target.observe import candidate as seen_by_target
 from controlplane.kube.kinds import Json
 from tests.candidates.stage import Stage, pod
 from tests.candidates.test_changes import delegate
+from tests.candidates.test_unread import candidate
 
 GATE = "example.com/registered"
 AT = "2026-01-01T00:00:00Z"
@@ -117,3 +122,18 @@ def test_a_target_whose_crd_is_older_is_told_nothing_and_the_pod_says_so() -> No
     said = stage.said(FOLLOWED)
     assert f"its readinessGates: {GATE} cannot be told to a" in said
     assert not [one for one in stage.look() if isinstance(one, GatesSet)]
+
+
+@pytest.mark.parametrize(
+    ("gates", "conditions"),
+    [("all", []), ([{"conditionType": 5}], []), ([{"conditionType": GATE}], [7]), ([{"conditionType": GATE}], "none")],
+)
+def test_what_cannot_be_read_of_them_is_refused_by_name(gates: Any, conditions: Any) -> None:
+    """The template is checked by no API server before it is a Pod's."""
+    found = candidate()
+    template = {**found["spec"]["template"]["spec"], "readinessGates": gates}
+    spec = {**found["spec"], "template": {"spec": template}, "conditions": conditions}
+    head = {**found["metadata"], "resourceVersion": "1"}
+    event = seen_by_target({**found, "metadata": head, "spec": spec})[1]
+    assert isinstance(event, CandidateObserved)
+    assert event.problem == TargetReason.INVALID_POD

@@ -78,9 +78,10 @@ def _unsaid_source(seen: CandidateObserved, pod: CandidatePodObserved) -> str:
 
 
 def of_group(seen: CandidateObserved) -> bool:
-    """Whether a candidate's Pod names a PodGroup."""
-    marks = seen.changeable.marks if seen.changeable is not None else {}
-    return seen.least > 0 or f"annotations/{GROUP_NAME}" in marks
+    """Whether a candidate's Pod names a PodGroup, or may: of one that an earlier version saw that was not noted."""
+    if seen.least > 0 or seen.changeable is None:
+        return True
+    return f"annotations/{GROUP_NAME}" in seen.changeable.marks
 
 
 def _why(scales: bool | None) -> TargetReason:

@@ -120,6 +120,7 @@ def candidate(obj: Json) -> Built:
         if not reason and (large := objects.oversize(template)):
             reason, message = TargetReason.POD_TOO_LARGE, large
         asks = _asks(whole, pod_spec)
+        asks["gates"] = readiness.said_of(readiness.gates_of(pod_spec), conditions_of(spec, "spec"))
     except fields.UNFIT as error:
         # What cannot be judged is not let through.
         reason, message = reason or TargetReason.INVALID_POD, message or _named(error)
@@ -137,7 +138,6 @@ def candidate(obj: Json) -> Built:
         least=number(spec, "minMember", "spec"),
         scale_up=fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
         **asks,
-        gates=readiness.said_of(readiness.gates_of(pod_spec), conditions_of(spec, "spec")),
         finalizers=fields.strings(meta(obj), "finalizers", "metadata"),
         reported=reported(status),
         pod_status=stored.ref if stored is not None else "",
@@ -157,7 +157,7 @@ def candidate(obj: Json) -> Built:
 def _named(error: Exception) -> str:
     """Return what does not fit, by the field of the Candidate that it is in."""
     said = str(error)
-    return said if said.startswith(("spec.template", "spec.permit")) else f"spec.template.{said}"
+    return said if said.startswith(("spec.template", "spec.permit", "spec.conditions")) else f"spec.template.{said}"
 
 
 def _asks(whole: Json, pod_spec: Json) -> Json:

@@ -147,6 +147,8 @@ def _change(state: TargetState, decision: events.PodAmended, template: Json) -> 
     if pod is None or pod.uid != decision.uid or seen is None or seen.template != decision.template:
         raise Obsolete("the Pod is gone, or is to be changed otherwise")
     found = _followed(state, pod, seen, decision.template, template)
+    if decision.source:
+        found["metadata"]["annotations"][SOURCE] = decision.source
     if decision.scale_up is not None:
         found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
     return found
