@@ -38,7 +38,7 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
 from controlplane.kube.kinds import Kind, Request, meta
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import WritingController, closed, opened, refused, without
 
@@ -213,13 +213,19 @@ class ReferenceController(WritingController[CandidateWrite]):
         elif isinstance(event, CandidateWriteUnneeded):
             there = closed(there, event.target)
         self._there[recorded.stream] = there
-        if isinstance(event, (CopyObserved, CopyGone, CandidateWriteFailed, CandidateWriteUnneeded)):
-            kind, _, name = event.target.partition("/") if isinstance(event, _ENDED) else (event.kind, "", event.name)
-            if not self._objects.needs(recorded.stream, (kind, name)):
-                self._tidy(recorded.stream.split("/")[2], [(kind, name)])
+        self._tidy_after(recorded.stream, event)
         if not there.copies and not there.effects:
             self.watch_changed = True
         self._dirty[recorded.stream] = None
+
+    def _tidy_after(self, stream: str, event: Event | Unknown) -> None:
+        """Forget an object if what was told of its copy leaves nothing of that."""
+        target = getattr(event, "target", "")  # of a write that ended
+        if isinstance(event, (CopyObserved, CopyGone)):
+            target = f"{event.kind}/{event.name}"
+        kind, _, name = target.partition("/")
+        if target and not self._objects.needs(stream, (kind, name)):
+            self._tidy(stream.split("/")[2], [(kind, name)])
 
     def _tidy(self, namespace: str, keys: Iterable[Key]) -> None:
         """Forget objects that no pod names any more, once there is nothing left of their copies."""
@@ -231,9 +237,6 @@ class ReferenceController(WritingController[CandidateWrite]):
             self.named.pop((kind, namespace, name), None)
             self._missing.pop((kind, namespace, name), None)
             self._facets.forget(namespace, target, streams)
-            for one in streams:
-                if target in (there := self._at(one)).trouble:
-                    self._there[one] = _replace(there, trouble=without(there.trouble, target))
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""
@@ -385,7 +388,6 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Say nothing: the log has it, and the pod does not wait for it."""
 
 
-_ENDED = (CandidateWriteFailed, CandidateWriteUnneeded)
 _NOBODY: frozenset[NamedObject] = frozenset()
 _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say
 _UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")
