@@ -15,22 +15,24 @@ from controlplane.controllers.candidates.source.observations import CandidateBou
 
 def tell(pass_: PodPass, pod: SourcePodObserved) -> None:
     """Bring what the delegate's Candidate says of the gates in line with the pod."""
-    if (known := pass_.state.chosen) is None or not isinstance(seen := known.seen, CandidateBound):
-        return
-    wanted, told = said_of(pod.gates, pod.conditions), seen.gates
-    if told is None or told == wanted or seen.deleting:
-        return
-    if pass_.busy(known.cluster, seen.name) or not pass_.context.in_view(known.cluster):
-        return
-    pass_.write(
-        GatesSet(
+    known = pass_.state.chosen
+    seen = known.seen if known is not None else None
+    if known is not None and isinstance(seen, CandidateBound) and _may_be_told(pass_, pod, known.cluster, seen):
+        told = GatesSet(
             cluster=known.cluster,
             candidate=seen.name,
-            conditions=wanted,
+            conditions=said_of(pod.gates, pod.conditions),
             resource_version=seen.resource_version,
             reason=CandidateReason.GATES_CHANGED,
         )
-    )
+        pass_.write(told)
+
+
+def _may_be_told(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> bool:
+    """Whether a delegate's Candidate says something else of the gates than the pod, and can be written to."""
+    if seen.gates is None or seen.deleting or seen.gates == said_of(pod.gates, pod.conditions):
+        return False
+    return pass_.context.in_view(cluster) and not pass_.busy(cluster, seen.name)
 
 
 def untold(pod: SourcePodObserved, cluster: str, seen: CandidateSeen) -> str:
