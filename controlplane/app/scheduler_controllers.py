@@ -16,6 +16,7 @@ from controlplane.controllers.candidates.target.events import (
     CandidatePodGone,
     CandidatePodObserved,
     CandidateVanished,
+    UnreadCandidateDeleted,
 )
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.local_connection import LocalConnection
@@ -106,7 +107,7 @@ class SchedulerControllers:
         return self.here.newest.is_gone(cluster, uid)
 
 
-_CANDIDATE = (CandidateObserved, CandidateVanished)
+_CANDIDATE = (CandidateObserved, UnreadCandidateDeleted, CandidateVanished)
 _POD = (CandidatePodObserved, CandidatePodGone)
 
 

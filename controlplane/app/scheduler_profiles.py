@@ -24,7 +24,7 @@ from controlplane.controllers.scheduling.framework.hints import Hints
 from controlplane.controllers.scheduling.framework.plugin import Plugin
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import SUCCESS, Status
-from controlplane.controllers.scheduling.gangs.state import GANG
+from controlplane.controllers.scheduling.gangs.place import GANG
 from controlplane.controllers.scheduling.queue.queue import Queue, QueueTiming
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod

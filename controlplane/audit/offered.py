@@ -21,6 +21,7 @@ from controlplane.controllers.candidates.target.events import (
     Reserved,
     StatusReported,
     TargetWriteFailed,
+    UnreadCandidateDeleted,
     Unreserved,
 )
 from controlplane.controllers.candidates.target.phrases import WRITES, target_because
@@ -48,7 +49,7 @@ def explain_candidate(stream: str, events: Sequence[Recorded]) -> Explanation:
     """Return why a candidate is where it is."""
     state = candidate_state(stream, events)
     told = _explained(state, events)
-    if state.seen is not None:
+    if state.seen is not None or state.leaving is not None:
         return told
     return with_last_known(told, events, CandidateVanished, lambda before: explain_candidate(stream, before))
 
@@ -69,7 +70,7 @@ def _explained(state: TargetState, events: Sequence[Recorded]) -> Explanation:
 
 def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
     seen = state.seen
-    if seen is None or seen.deleting:
+    if seen is None or seen.deleting or state.leaving is not None:
         return _going(state, events)
     if state.bound is not None:
         return _bound(state, state.bound, seen, events)
@@ -90,6 +91,9 @@ def _said(state: TargetState, events: Sequence[Recorded]) -> Said:
 
 
 def _going(state: TargetState, events: Sequence[Recorded]) -> Said:
+    if state.leaving is not None:
+        text = f"It is being deleted, and it cannot be read: {state.leaving.error}."
+        return "Deleting", "its pod to stop" if state.pod is not None else "", text, (UnreadCandidateDeleted,)
     if state.seen is None:
         left = " Its pod is still to go." if state.pod is not None else ""
         text = f"It is gone{_deleted_by(events)}.{left}"

@@ -25,9 +25,9 @@ class Condition(Value, omit_defaults=True, forbid_unknown_fields=True):
     observed_generation: int = 0
 
 
-def conditions_of(status: Json) -> list[Condition]:
-    """Return `status.conditions`; `Misfit` for what is none."""
-    where = "status.conditions[]"
+def conditions_of(status: Json, section: str = "status") -> list[Condition]:
+    """Return `status.conditions`, or those of another section; `Misfit` for what is none."""
+    where = f"{section}.conditions[]"
     return [
         Condition(
             type=text(item, "type", where),
@@ -37,7 +37,7 @@ def conditions_of(status: Json) -> list[Condition]:
             last_transition_time=text(item, "lastTransitionTime", where),
             observed_generation=number(item, "observedGeneration", where),
         )
-        for item in items(status, "conditions", "status")
+        for item in items(status, "conditions", section)
     ]
 
 

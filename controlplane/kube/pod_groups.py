@@ -101,7 +101,7 @@ class GangProgress(Value):
 
 
 EMPTY = GangProgress()
-HoldReason = Literal["GroupMissing", "TooFewMembers", "BackingOff"]
+HoldReason = Literal["GroupMissing", "SourceUnknown", "TooFewMembers", "BackingOff"]
 
 
 class GangHold(GangValue):
@@ -156,19 +156,26 @@ def gone(gang: GangProgress, uid: str) -> GangProgress:
 # --- before the queue ------------------------------------------------------------------------------------------------
 
 
-def hold(group: GroupSpec | None, gang: GangProgress, now: datetime) -> GangHold | None:
-    """Return why a member may not enter the queue, None if it may.
+def short_of(group: GroupSpec | None, assigned: int, present: int) -> GangHold | None:
+    """Return why members are held of a group of which so many have a place for good and so many are there, None if they
+    are not.
 
-    A pod whose group is not there waits for it, for ever if need be: it is not scheduled singly.
-    """
+    A pod whose group is not there waits for it, for ever if need be: it is not scheduled singly."""
     if group is None:
         return GangHold(reason="GroupMissing", message="the PodGroup that the pod names is not there")
-    if _has_quorum(group, gang):
+    if assigned >= group.min_member or present >= group.min_member:
         return None
-    if gang.present < group.min_member:
-        # How many are missing would change with each pod.
-        missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"
-        return GangHold(reason="TooFewMembers", message=missing)
+    # How many are missing would change with each pod.
+    missing = f"fewer than {group.min_member} pods of PodGroup {group.name} are there"
+    return GangHold(reason="TooFewMembers", message=missing)
+
+
+def hold(group: GroupSpec | None, gang: GangProgress, now: datetime) -> GangHold | None:
+    """Return why a member may not enter the queue, None if it may."""
+    if group is not None and _has_quorum(group, gang):
+        return None
+    if (short := short_of(group, len(gang.assigned), gang.present)) is not None or group is None:
+        return short
     if gang.not_before is not None and now < gang.not_before:
         return GangHold(
             reason="BackingOff",

@@ -105,13 +105,14 @@ class WriteFailure(msgspec.Struct, frozen=True):
 
 NO = frozenset({400, 403, 404, 405, 413, 422})
 """The codes by which an API server says that it means it."""
+_TOO_LARGE = "request is too large"  # the word of etcd, which an API server passes on as an error of its own (500)
 
 
 def says_no(trouble: WriteFailure) -> bool:
     """Whether an API server meant it: what was asked is wrong or forbidden as things are, and no accident of this
     moment.
     """
-    return trouble.code in NO or trouble.error == "Foreign"
+    return trouble.code in NO or trouble.error == "Foreign" or trouble.message.endswith(_TOO_LARGE)
 
 
 T = TypeVar("T", bound=WriteFailure)

@@ -82,18 +82,36 @@ class Following(Told):
 
 
 def following() -> Following:
-    told = Following("a").named("keys", "Secret").named("files", "ConfigMap")
+    told = Following("a")
     told.bound("a", references=REFS)
+    told.named("keys", "Secret").named("files", "ConfigMap").settle()
     told.copied("files", "ConfigMap").copied("keys", "Secret").settle()
     return told
+
+
+def unseen() -> Following:
+    """The pod has a place, and what it names was not looked at yet."""
+    told = Following("a", "b")
+    told.permitted("a", references=REFS[:1])
+    return told
+
+
+def known_here() -> Following:
+    """Another pod of the namespace names the same, and has it in another target."""
+    told = unseen().named("keys", "Secret")
+    told.settle()
+    return told.copied("keys", "Secret")
 
 
 COPIES: list[Row] = [
     (
         CopyDecided,
         R.NAMED_BY_DELEGATE,
-        lambda: Following("a").named("keys", "Secret").permitted("a", references=REFS[:1]).cause(events.PermitGranted),
+        lambda: (
+            known_here().asked("other", references=REFS[:1]).reserves("b", "other").settle().cause(events.PermitGranted)
+        ),
     ),
+    (CopyDecided, R.NAMED_BY_DELEGATE, lambda: unseen().named("keys", "Secret").cause()),
     (CopyDecided, R.NAMED_BY_DELEGATE, lambda: following().named("keys", "Secret", "2").cause()),
     (CopyDecided, R.NAMED_BY_DELEGATE, lambda: following().copy_gone("keys", "Secret").cause()),
     (CopyDropped, R.NOT_NAMED, lambda: following().pod_gone().cause()),

@@ -10,6 +10,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED
 from controlplane.controllers.candidates.source.observations import (
+    CandidateBound,
     CandidateObservationRefused,
     CandidateReserved,
     CandidateUnreserved,
@@ -154,3 +155,9 @@ def unread(told: Told) -> Told:
     head = {"kind": CANDIDATES.name, "namespace": NS, "name": "web-x", "uid": "x", "resource_version": "1"}
     refused = CandidateObservationRefused(**head, field="f", error="f: odd", object="", pod="web")
     return told.put(f"refused/a/{CANDIDATES.name}/{NS}/web-x", refused, "a")
+
+
+def gated() -> Told:
+    """A delegate whose Candidate can be told of readiness gates."""
+    told = Told("a").bound("a")
+    return told.says(CandidateBound, "a", reservation=1, permit=1, node="n", pod="p", bound_by=1, gates=[]).settle()

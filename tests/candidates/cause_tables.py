@@ -13,6 +13,7 @@ from controlplane.controllers.candidates.source.observations import (
     DelegateMissing,
 )
 from controlplane.controllers.candidates.source.policy import NEVER_TWICE
+from controlplane.kube.conditions import Condition
 from tests.candidates.cause_stories import (
     BEST,
     LEASE,
@@ -26,6 +27,7 @@ from tests.candidates.cause_stories import (
     formed,
     full,
     gang_permitted,
+    gated,
     half,
     hidden,
     kept,
@@ -97,6 +99,7 @@ ELECTIONS: list[Row] = [
         for reason in (
             R.INVALID_OPTION,
             R.INVALID_CONSTRAINT,
+            R.POD_TOO_LARGE,
             R.FORGED_ANNOTATION,
             R.BOUND_ELSEWHERE,
             R.GANG_NEVER_SPREADS,
@@ -209,6 +212,11 @@ PERMITS: list[Row] = [
         events.AutoscalerChosen,
         R.NODES_NEEDED,
         lambda: needs_nodes().says(CandidateUnschedulable, "b", message="no room", scale_up=False).cause(),
+    ),
+    (
+        events.GatesSet,
+        R.GATES_CHANGED,
+        lambda: gated().pod(gates=["g"], conditions=[Condition(type="g", status="True")]).cause(),
     ),
     (
         events.ScaleUpSet,

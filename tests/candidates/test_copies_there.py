@@ -18,8 +18,9 @@ from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.kube.kinds import PODS
+from controlplane.kube.kinds import PODS, SECRETS
 from controlplane.log.event import Event, Recorded
+from controlplane.runtime.controller import ObjectChange
 from tests.candidates.stage import NS
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -108,6 +109,8 @@ def test_object_by_object_and_all_at_once_are_the_same(steps: list[tuple[Any, ..
     assert placed.copies._objects.following(THERE) == Following()
     kept = (placed.copies._objects._needed, placed.copies._objects._found, placed.copies._objects._stale)
     assert kept == ({}, {}, {}), "nothing is kept of what is gone"
+    facets = placed.copies._facets
+    assert (placed.copies.named, placed.copies._missing, facets._named, facets._positions) == ({}, {}, {}, {})
 
 
 class Unseen(dict[tuple[str, str, str], Any]):
@@ -142,3 +145,42 @@ def test_what_is_in_the_way_of_one_pod_is_no_news_to_the_others() -> None:
     placed.copies.take_dirty()
     assert placed.placing.take_dirty() == [f"sourcepod/{NS}/one"]
     assert "Secret one" in placed.copies.obstacles(f"sourcepod/{NS}/one")
+
+
+def test_what_nobody_names_is_forgotten_when_its_last_copy_is_gone() -> None:
+    placed, ref = Placed(), NamedObject("Secret", "s")
+    placed.pod("one", ref)
+    placed.named("Secret", "s", "1")
+    placed.copy("Secret", "s", "1")
+    placed.pod("one")
+    assert list(placed.copies.named) == [("Secret", NS, "s")]  # its copy is to be removed, and rests on what was seen
+    (new,) = placed.copies.decide(THERE, AT).events
+    placed.fold(THERE, new.event, "east")
+    placed.copy("Secret", "s", "")
+    assert placed.copies.named == {}
+    placed.named("Secret", "s", "2")  # its watch had shown that before it ended
+    assert placed.copies.named == {}
+
+
+def shown(version: str) -> ObjectChange:
+    head = {"namespace": NS, "name": "s", "uid": "s-1", "resourceVersion": version}
+    return ObjectChange(MANAGEMENT, "", SECRETS, {"metadata": head, "type": "Opaque"}, version, gone=False)
+
+
+def test_what_was_forgotten_is_recorded_again_when_it_is_shown_again() -> None:
+    """The log takes one version of an object once: it would not take the very version that was forgotten."""
+    placed = Placed()
+    placed.pod("one", NamedObject("Secret", "s"))
+    first = placed.copies.observe(shown("1"), AT)
+    assert first is not None
+    assert first.source == ""
+    placed.fold(first.stream, first.event)
+    placed.pod("one")
+    placed.pod("two", NamedObject("Secret", "s"))
+    again = placed.copies.observe(shown("1"), AT)
+    assert again is not None
+    assert (again.source, again.event) == ("", first.event)
+    placed.fold(again.stream, again.event)
+    known = placed.copies.observe(shown("2"), AT)
+    assert known is not None
+    assert known.source != ""

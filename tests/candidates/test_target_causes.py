@@ -17,6 +17,8 @@ from controlplane.controllers.candidates.target.causes import CAUSES, may_cause
 from controlplane.controllers.candidates.target.controller import TargetController
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD
+from controlplane.kube.conditions import Condition
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided
 from controlplane.runtime.facets import ANY
@@ -159,6 +161,7 @@ Story = Callable[[], Told]
 TABLE: list[tuple[type[Event], str, Story]] = [
     (events.Admitted, R.INVITED, lambda: Told().invited().candidate().cause()),
     (events.Admitted, R.INVITED, lambda: Told().candidate().settle().invited().cause()),
+    (events.Refused, R.POD_TOO_LARGE, lambda: Told().invited().candidate(problem="PodTooLarge").cause()),
     (events.Refused, R.INVALID_POD, lambda: Told().invited().candidate(problem="InvalidPod").cause()),
     (events.Refused, R.FORGED_ANNOTATION, lambda: Told().invited().candidate(problem="ForgedAnnotation").cause()),
     (events.Refused, R.NOT_INVITED, lambda: Told().candidate().cause()),
@@ -188,6 +191,18 @@ TABLE: list[tuple[type[Event], str, Story]] = [
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().taken().cause(events.Admitted)),
     (events.PodMade, R.TO_BE_SCHEDULED, lambda: Told().made().pod_gone().cause()),
     (events.PodAmended, R.SOURCE_CHANGED, lambda: Told().made().candidate(template="t2").cause()),
+    (
+        events.PodAmended,
+        R.SOURCE_UNMARKED,
+        lambda: Told().made().candidate(changeable=events.Changeable(marks={f"annotations/{GROUP_NAME}": "g"})).cause(),
+    ),
+    (
+        events.PodGatesSet,
+        R.GATES_CHANGED,
+        lambda: (
+            Told().binding().pod(node="node").settle().candidate(gates=[Condition(type="g", status="True")]).cause()
+        ),
+    ),
     (events.PodAmended, R.SCALE_UP_CHANGED, lambda: Told().made().candidate(scale_up=False).cause()),
     (
         events.PodAmended,

@@ -15,6 +15,7 @@ from controlplane.controllers.scheduling.framework.configuration import (
 )
 from controlplane.controllers.scheduling.framework.plugin import CycleState, QueuedPod
 from controlplane.controllers.scheduling.framework.status import Code
+from controlplane.controllers.scheduling.gangs.place import Place
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.plugins.gang import Gang
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
@@ -96,7 +97,7 @@ def test_all_profiles_need_the_same_args() -> None:
 def test_groups_one_after_the_other_and_members_side_by_side() -> None:
     cluster = ClusterTables()
     plugin = begun(cluster)
-    cluster.gangs.put_class({"metadata": {"name": "urgent"}, "value": 100})
+    cluster.gangs.here.put_class({"metadata": {"name": "urgent"}, "value": 100})
     cluster.gangs.put(a_group("late", created="2026-01-01T01:00:00Z"))
     cluster.gangs.put(a_group("early"))
     cluster.gangs.put(a_group("urgent", created="2026-01-01T02:00:00Z", priorityClassName="urgent"))
@@ -178,7 +179,7 @@ def test_who_has_scheduling_gates_is_not_there_yet(more: Json, counts: bool) -> 
     gangs.see(read_pod(member("g-0", "g")))
     second = member("g-1", "g")
     gangs.see(read_pod({**second, "spec": {**second["spec"], **more}}))
-    assert (gangs.hold(("default", "g")) is None) is counts
+    assert (gangs.hold(Place("default", "g")) is None) is counts
 
 
 def test_a_member_that_is_being_deleted_holds_no_quorum() -> None:
@@ -186,14 +187,14 @@ def test_a_member_that_is_being_deleted_holds_no_quorum() -> None:
     gangs.put(a_group("g", 2))
     for number in range(2):
         gangs.see(read_pod(member(f"g-{number}", "g", on="n")))
-    assert gangs.singly(("default", "g"))
+    assert gangs.singly(Place("default", "g"))
     for number in range(2):
         leaving = member(f"g-{number}", "g", on="n")
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         gangs.see(read_pod(leaving))
     gangs.see(read_pod(member("g-2", "g")))
-    assert not gangs.singly(("default", "g"))
-    assert gangs.hold(("default", "g")) is not None
+    assert not gangs.singly(Place("default", "g"))
+    assert gangs.hold(Place("default", "g")) is not None
 
 
 def _node(name: str, cpu: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.controllers.scheduling import events
@@ -9,7 +11,7 @@ from controlplane.controllers.scheduling.framework.plugin import CycleState, Per
 from controlplane.controllers.scheduling.framework.status import Code, Status
 from controlplane.controllers.scheduling.queue.queue import QueuePlace
 from controlplane.controllers.scheduling.snapshot.objects import Pod
-from controlplane.kube.kinds import Json
+from controlplane.kube.kinds import NAMESPACES, Json
 from tests.scheduling.bench import PROFILE, Bench, ready
 
 
@@ -171,3 +173,48 @@ def test_an_object_of_a_kind_that_cannot_be_read_is_not_said_to_be_missing() -> 
         assert bench.on(name) == ""
         assert f"the pod needs {kind}, which cannot be read: 403 no" in bench.condition(name)["message"]
     assert bench.on("plain") == "n"
+
+
+def away(selector: Json, priority: int = 0, **more: Any) -> Json:
+    """A pod that runs on node `n` and keeps others away, of the namespaces with some labels."""
+    term = {"topologyKey": "kubernetes.io/hostname", "namespaceSelector": selector, **more}
+    spec = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"affinity": spec, "nodeName": "n", "priority": priority}
+
+
+@pytest.mark.parametrize(
+    ("selector", "more", "bound"),
+    [
+        ({"matchLabels": {"team": "a"}}, {"labelSelector": {}}, ""),
+        ({"matchLabels": {"team": "a"}}, {"labelSelector": {"matchLabels": {"app": "other"}}}, "n"),
+        ({}, {"labelSelector": {"matchLabels": {"app": "other"}}}, "n"),
+    ],
+)
+def test_who_may_keep_a_pod_away_does_so_while_namespaces_cannot_be_read(
+    selector: Json, more: Json, bound: str
+) -> None:
+    """Whether the anti-affinity of a pod that runs means a namespace is unknown: it counts, and nobody is evicted."""
+    bench = ready("n")
+    bench.view.cluster.off = {"namespaces": "403 no"}
+    bench.pod("there", **away(selector, **more))
+    bench.pod("comes", priority=10)
+    bench.settle(3)
+    assert bench.on("comes") == bound
+    if not bound:
+        said = bench.condition("comes")["message"]
+        assert "existing pods anti-affinity rules for namespaces that cannot be read: 403 no" in said
+        assert bench.recorded(events.VictimChosen) == []
+        bench.view.cluster.off = {}
+        shown = {"metadata": {"name": "default", "labels": {"team": "b"}}}
+        bench.loop.changed(NAMESPACES, shown, bench.now, gone=False)
+        bench.settle(3)
+        assert bench.on("comes") == "n"
+
+
+def test_another_node_is_free_of_that() -> None:
+    bench = ready("n", "m")
+    bench.view.cluster.off = {"namespaces": "403 no"}
+    bench.pod("there", **away({"matchLabels": {"team": "a"}}, labelSelector={}))
+    bench.pod("comes")
+    bench.settle(3)
+    assert bench.on("comes") == "m"

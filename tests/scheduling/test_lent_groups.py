@@ -4,18 +4,23 @@ otherwise.
 
 from __future__ import annotations
 
+import pytest
+
+from controlplane.controllers.scheduling.gangs.place import UNMARKED, Place
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.objects import read_pod
+from controlplane.kube.candidate_pods import CANDIDATE, SOURCE
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 
-PLACE = ("default", "g")
+PLACE = Place("default", "g", "a")
 
 
-def pod(number: int, least: str = "2") -> Json:
-    notes = {GROUP_NAME: "g", **({QUORUM: least} if least else {})}
-    head = {"name": f"p-{number}", "namespace": "default", "uid": f"p-{number}", "annotations": notes}
-    return {"metadata": head, "spec": {"containers": []}}
+def pod(number: int, least: str = "2", source: str = "a", node: str = "") -> Json:
+    notes = {GROUP_NAME: "g", **({QUORUM: least} if least else {}), **({SOURCE: source} if source else {})}
+    name = f"{source}-{number}" if source not in ("", "a") else f"p-{number}"
+    head = {"name": name, "namespace": "default", "uid": name, "labels": {CANDIDATE: name}, "annotations": notes}
+    return {"metadata": head, "spec": {"containers": [], **({"nodeName": node} if node else {})}}
 
 
 def group(least: int) -> Json:
@@ -47,7 +52,7 @@ def test_a_pod_group_of_this_cluster_says_more() -> None:
     for number in (0, 1):
         gangs.see(read_pod(pod(number)))
     assert held(gangs) == "TooFewMembers"
-    gangs.drop(PLACE)
+    gangs.drop(PLACE[:2])
     assert held(gangs) == ""
     gangs.put(group(3))
     assert held(gangs) == "TooFewMembers"
@@ -59,3 +64,72 @@ def test_without_a_word_of_the_source_the_group_is_missed() -> None:
     for least in ("", "0", "-1", "two"):
         gangs.see(read_pod(pod(0, least)))
         assert held(gangs) == "GroupMissing"
+
+
+def test_gangs_of_two_sources_never_mix() -> None:
+    gangs = ClusterGangs()
+    gangs.see(read_pod(pod(0, "2", "a")))
+    gangs.see(read_pod(pod(0, "3", "b")))
+    other = Place("default", "g", "b")
+    assert held(gangs) == "TooFewMembers"  # the other source's pod is none of its members
+    gangs.see(read_pod(pod(1, "2", "a")))
+    assert held(gangs) == ""
+    assert gangs.groups[PLACE].min_member == 2
+    assert gangs.groups[other].min_member == 3
+    assert gangs.hold(other) is not None
+    for number in (0, 1):
+        gangs.see(read_pod(pod(number, "2", "a", node="n")))
+    assert gangs.singly(PLACE)
+    assert not gangs.singly(other)
+
+
+@pytest.mark.parametrize("least", ["2", ""])
+def test_a_pod_group_of_this_cluster_has_a_gang_for_each_source(least: str) -> None:
+    gangs = ClusterGangs()
+    gangs.put(group(2))
+    own, other = Place("default", "g"), Place("default", "g", "b")
+    gangs.see(read_pod(pod(0, least, "a")))
+    gangs.see(read_pod(pod(0, least, "b")))
+    here = pod(0)
+    here["metadata"] |= {"name": "own", "uid": "own", "labels": {}, "annotations": {GROUP_NAME: "g"}}
+    gangs.see(read_pod(here))
+    for place in (own, PLACE, other):
+        assert gangs.members(place)
+        assert gangs.hold(place) is not None
+    # One of them speaks for the PodGroup at a time: this cluster's own pods, where there are some.
+    assert gangs.condition(own, "why") is not None
+    assert gangs.condition(PLACE, "why") is None
+    assert gangs.condition(other, "why") is None
+    gangs.forget("own")
+    assert gangs.condition(PLACE, "why") is not None
+    assert gangs.condition(other, "why") is None
+    gangs.put(group(1))
+    assert all(gangs.hold(place) is None for place in (PLACE, other))
+
+
+def test_two_gangs_of_one_name_are_tried_one_after_the_other() -> None:
+    gangs = ClusterGangs()
+    gangs.put(group(2))
+    pods = [read_pod(pod(number, "2", source)) for number in (0, 1) for source in ("a", "b")]
+    for one in pods:
+        gangs.see(one)
+    assert [one.source for one in sorted(pods, key=lambda one: gangs.sort_key(one, 0.0))] == ["a", "a", "b", "b"]
+
+
+def test_a_pod_of_before_waits_until_it_says_its_source() -> None:
+    """Pods that an earlier version made do not say which source they are of: they may be two gangs."""
+    gangs = ClusterGangs()
+    for number in (0, 1):
+        gangs.see(read_pod(pod(number, "2", "", node="n")))
+    gangs.see(read_pod(pod(2, "2", "")))
+    unknown = Place("default", "g", UNMARKED)
+    assert gangs.members(unknown) == ["p-0", "p-1", "p-2"]
+    found = gangs.hold(unknown)
+    assert found is not None
+    assert found.reason == "SourceUnknown"
+    assert not gangs.singly(unknown)
+    for number in (0, 1, 2):
+        gangs.see(read_pod(pod(number, "2", "a", node="n" if number < 2 else "")))
+    assert gangs.members(unknown) == []
+    assert held(gangs) == ""
+    assert gangs.singly(PLACE)

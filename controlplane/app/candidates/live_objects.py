@@ -65,28 +65,42 @@ class NamedSink:
         held: LiveObjectCache,
         recorder: Recorder,
     ) -> None:
-        self._place, self._copies, self._held, self._recorder = (kind, namespace, name), copies, held, recorder
+        self.place, self._copies, self._held, self._recorder = (kind, namespace, name), copies, held, recorder
+        self._last: Change | None = None
+        self._absence, self._cluster = "", ""
 
     async def __call__(self, cluster: str, deltas: Sequence[Delta]) -> None:
         """Keep what is shown, and record that it is there, or is not."""
-        ref = live_ref(*self._place)
+        ref, self._cluster = live_ref(*self.place), cluster
         for delta in deltas:
             if isinstance(delta, Change):
+                self._last = delta if delta.op != "gone" else None
+                self._absence = "" if self._last is not None else "it was deleted"
                 if delta.op == "gone":
                     self._held.objects.pop(ref, None)
                 else:
                     self._held.objects[ref] = delta.object
-                await self._recorder(cluster, [_bare(delta, unfit(self._place[0], delta.object))])
+                await self._recorder(cluster, [_bare(delta, unfit(self.place[0], delta.object))])
             else:
                 await self._absent(delta)
+
+    async def again(self) -> None:
+        """Record once more what the watch showed last: what nobody named for a moment was forgotten, and the watch goes
+        on.
+        """
+        if (shown := self._last) is not None:
+            await self._recorder(self._cluster, [_bare(shown, unfit(self.place[0], shown.object))])
+        elif self._absence and (event := self._copies.missing(*self.place, self._absence)) is not None:
+            await self._recorder.record([event])
 
     async def _absent(self, delta: Synced | Off) -> None:
         if isinstance(delta, Synced) and delta.count:
             return
         message = delta.message if isinstance(delta, Off) else "there is none"
-        event = self._copies.missing(*self._place, message)
+        self._last, self._absence = None, message
+        event = self._copies.missing(*self.place, message)
         if event is not None:
-            self._held.objects.pop(live_ref(*self._place), None)
+            self._held.objects.pop(live_ref(*self.place), None)
             await self._recorder.record([event])
 
 

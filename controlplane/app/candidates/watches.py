@@ -52,7 +52,7 @@ class DynamicWatches:
         self._copy_sink = CopySink(recorder)
         self._changed = asyncio.Event()
         self._sinks: dict[WatchSpec, Sink] = {}
-        self._named: dict[WatchSpec, Sink] = {}
+        self._named: dict[WatchSpec, NamedSink] = {}
 
     def wake(self) -> None:
         """Look at what is to be watched now, if that may have changed."""
@@ -68,8 +68,15 @@ class DynamicWatches:
         while True:
             if self._due():
                 self._apply()
+            for sink in self._forgotten():
+                await sink.again()
             self._changed.clear()
             await self._changed.wait()
+
+    def _forgotten(self) -> list[NamedSink]:
+        """Return the watches of objects of which nothing is known, though they may have shown something."""
+        copies = self._copies
+        return [] if copies is None else [sink for sink in self._named.values() if sink.place not in copies.named]
 
     def _apply(self) -> None:
         wanted: _Wanted = {}

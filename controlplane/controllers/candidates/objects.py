@@ -51,12 +51,15 @@ HINT_CLUSTER, HINT_NAMESPACE, HINT_POD = f"{GROUP}/cluster", f"{GROUP}/namespace
 HINTS = (HINT_CLUSTER, HINT_NAMESPACE, HINT_POD)
 # The tolerations that a source pod had before it was bound to a virtual Node: its delegate keeps those.
 HINT_TOLERATIONS = f"{GROUP}/tolerations"
-TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for
+TARGET_LABEL = f"{GROUP}/target"  # on a virtual Node: the target that it stands for, short if its name is too long
+TARGET_NAME = f"{GROUP}/target-name"  # an annotation beside it: the name as it is, if the label has it short
 TAINT = f"{GROUP}/virtual-node"  # on a virtual Node, so that no scheduler of its cluster puts a pod there
 _VIRTUAL, _LONGEST = "candidates-", 63
 _YEARS = range(1970, 9000)  # of times that others write: what is added to one still is one
 _HIGHEST = 1 << 62  # of numbers that others write: an API server takes the next ones, too
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Of a template, in JSON. etcd takes 1.5 MiB as a whole, and what the target says of the pod has to fit beside it.
+MOST_BYTES = (1536 - 64) * 1024
 _UNSAFE = re.compile(r"[^a-z0-9-]+")
 
 
@@ -162,10 +165,27 @@ def stem_of(pod: str) -> str:
 
 def virtual_node(target: str) -> str:
     """Return the name of the Node that stands for a target: a label's value, so at most 63 characters."""
-    name = _VIRTUAL + target
+    return _short(_VIRTUAL + target, target)
+
+
+def target_label(target: str) -> str:
+    """Return what a label has of the name of a target, and a taint: the name, or how it begins and a hash."""
+    return _short(target, target)
+
+
+def target_of(node: Json) -> str:
+    """Return the target that a Node says to stand for, "" if it says none."""
+    labels, notes = (meta(node).get(field) for field in ("labels", "annotations"))
+    short = labels.get(TARGET_LABEL) if isinstance(labels, dict) else None
+    named = notes.get(TARGET_NAME) if isinstance(notes, dict) else None
+    target = str(named or short or "")
+    return target if short == target_label(target) else ""
+
+
+def _short(name: str, of: str) -> str:
     if len(name) <= _LONGEST:
         return name
-    digest = hashlib.sha256(target.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(of.encode()).hexdigest()[:16]
     return f"{name[: _LONGEST - 17].rstrip('-.')}-{digest}"
 
 
@@ -201,6 +221,17 @@ def template(pod: Json) -> Body:
             "annotations": _foreign(marks),
             "spec": spec,
         }
+    )
+
+
+def oversize(template: Body) -> str:
+    """Return why a Candidate cannot be made of a template, "" if its size allows it."""
+    size = len(template.text.encode())
+    if size <= MOST_BYTES:
+        return ""
+    return (
+        f"the pod has {size} bytes of labels, annotations and spec, more than fits into a Candidate ({MOST_BYTES} bytes): "
+        "move what is large into ConfigMaps, Secrets or the image"
     )
 
 

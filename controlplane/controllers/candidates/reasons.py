@@ -21,6 +21,7 @@ class CandidateReason(StrEnum):
     UNKNOWN_TARGET = "UnknownTarget"
     INVALID_OPTION = "InvalidOption"
     INVALID_CONSTRAINT = "InvalidConstraint"
+    POD_TOO_LARGE = "PodTooLarge"
     FORGED_ANNOTATION = "ForgedAnnotation"
     BOUND_ELSEWHERE = "BoundElsewhere"
     GATED = "SchedulingGated"
@@ -34,6 +35,7 @@ class CandidateReason(StrEnum):
     # candidates and permits
     TARGET_OF_EPOCH = "TargetOfEpoch"
     SOURCE_CHANGED = "SourcePodChanged"
+    GATES_CHANGED = "ReadinessGatesChanged"
     FIRST_READY = "FirstReady"
     ONLY_READY = "OnlyReady"
     BEST_SCORE = "BestScore"
@@ -112,6 +114,7 @@ class TargetReason(StrEnum):
     UNKNOWN_PRIORITY_CLASS = "UnknownPriorityClass"
     PRIORITY_CLASS_NOT_ALLOWED = "PriorityClassNotAllowed"
     INVALID_POD = "InvalidPod"
+    POD_TOO_LARGE = "PodTooLarge"
     FORGED_ANNOTATION = "ForgedAnnotation"
     SERVICE_ACCOUNT_NOT_ALLOWED = "ServiceAccountNotAllowed"
     POD_SECURITY = "PodSecurity"
@@ -122,6 +125,8 @@ class TargetReason(StrEnum):
     # the way to a node
     TO_BE_SCHEDULED = "ToBeScheduled"
     SOURCE_CHANGED = "SourcePodChanged"
+    GATES_CHANGED = "ReadinessGatesChanged"
+    SOURCE_UNMARKED = "SourceUnmarked"
     SCALE_UP_CHANGED = "ScaleUpChanged"
     NODE_FOUND = "NodeFound"
     NO_NODE = "NoNode"

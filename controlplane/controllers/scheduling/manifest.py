@@ -21,5 +21,6 @@ MANIFEST = Manifest(
         "pod/NS/NAME": "a pod that names one of the scheduler's profiles",
         "victim/NS/NAME": "a pod that is evicted for another one",
         "gang/NS/NAME": "a PodGroup whose pods are scheduled together",
+        "gang/NS/NAME/CLUSTER": "the same, of pods that come from one source cluster",
     },
 )

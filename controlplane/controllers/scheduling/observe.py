@@ -11,14 +11,10 @@ import msgspec
 
 from controlplane.controllers.scheduling.events import PendingPodObserved, Scheduled
 from controlplane.controllers.scheduling.snapshot.objects import FINISHED, read_pod
+from controlplane.kube.candidate_pods import SCALE_UP, is_candidates
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.pod_fields import items, number, section, text
-
-# The label of the Pods that a target makes for Candidates: the Candidate decides about them.
-CANDIDATE_LABEL = "candidates.controlplane.dev/candidate"
-# The annotation of such a Pod: "false" if its source has another cluster's autoscaler add nodes for it.
-SCALE_UP = "candidates.controlplane.dev/scale-up"
 
 
 def pending_pod(
@@ -28,14 +24,14 @@ def pending_pod(
     metadata, spec = meta(obj), obj.get("spec")
     if not isinstance(spec, dict) or str(spec.get("schedulerName")) not in profiles:
         return None
-    uid, labels, notes = str(metadata.get("uid", "")), metadata.get("labels"), metadata.get("annotations")
+    uid, notes = str(metadata.get("uid", "")), metadata.get("annotations")
     found = PendingPodObserved(
         uid=uid,
         resource_version=resource_version,
         scheduler=str(spec["schedulerName"]),
         node=str(spec.get("nodeName") or ""),
         deleting=bool(metadata.get("deletionTimestamp")),
-        candidate=isinstance(labels, dict) and CANDIDATE_LABEL in labels,
+        candidate=is_candidates(metadata),
         scale_up=not (isinstance(notes, dict) and notes.get(SCALE_UP) == "false"),
     )
     try:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import decide, gang_decide, gang_pass, gang_state, permits
+from controlplane.controllers.candidates.source import decide, gang_decide, gang_pass, gangs, permits
 from controlplane.controllers.candidates.source.gang_events import GangDissolved
 
 
 def there_are_no_gangs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gang_state.SourceGangs, "view", lambda self, stream: None)
+    patch.setattr(gangs.SourceGangs, "view", lambda self, stream: None)
 
 
 def members_follow_anywhere(patch: pytest.MonkeyPatch) -> None:

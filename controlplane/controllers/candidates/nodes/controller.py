@@ -18,7 +18,7 @@ from controlplane.controllers.candidates.nodes.events import (
     VirtualNodeObserved,
     VirtualNodeStatus,
 )
-from controlplane.controllers.candidates.objects import TARGET_LABEL, virtual_node
+from controlplane.controllers.candidates.objects import target_of, virtual_node
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
@@ -75,8 +75,7 @@ class VirtualNodes(WritingController[CandidateWrite]):
             return None
         head = meta(change.object)
         name, uid = str(head.get("name", "")), str(head.get("uid", ""))
-        labels = head.get("labels")
-        named = str(labels.get(TARGET_LABEL, "")) if isinstance(labels, dict) else ""
+        named = target_of(change.object)
         cluster = named if named and virtual_node(named) == name else ""
         if change.gone:
             known = (one for one, node in self.nodes.items() if node.seen and node.seen.uid == uid)

@@ -17,12 +17,19 @@ from controlplane.controllers.candidates.nodes.events import (
     VirtualNodeShown,
     VirtualNodeStatus,
 )
-from controlplane.controllers.candidates.objects import TAINT, TARGET_LABEL, virtual_node
+from controlplane.controllers.candidates.objects import (
+    TAINT,
+    TARGET_LABEL,
+    TARGET_NAME,
+    target_label,
+    target_of,
+    virtual_node,
+)
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.events import CandidateWrite
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube import fields
-from controlplane.kube.kinds import NODES, Json, ObjectRef, Request, meta
+from controlplane.kube.kinds import NODES, Json, ObjectRef, Request
 from controlplane.kube.requests import timestamp
 from controlplane.values import Value
 
@@ -121,21 +128,20 @@ def status_of(node: Json) -> VirtualNodeStatus:
 
 def observed(node: Json) -> VirtualNodeObserved:
     """Return the event of a Node that carries our label."""
-    labels = fields.section(meta(node), "labels", "metadata")
-    return VirtualNodeObserved(
-        **fields.identity(node), target=fields.text(labels, TARGET_LABEL, "metadata.labels"), status=status_of(node)
-    )
+    return VirtualNodeObserved(**fields.identity(node), target=target_of(node), status=status_of(node))
 
 
 def request(decision: CandidateWrite, cluster: str, before: VirtualNodeStatus, now: datetime) -> Request | None:
     """Return the request of a write; `before` is what the Node shows."""
-    owner = (TARGET_LABEL, cluster)
+    short = target_label(cluster)
+    owner = (TARGET_LABEL, short)
     match decision:
         case VirtualNodeMade():
-            labels = {**_LABELS, TARGET_LABEL: cluster, "kubernetes.io/hostname": decision.name}
+            labels = {**_LABELS, TARGET_LABEL: short, "kubernetes.io/hostname": decision.name}
+            named = {"annotations": {TARGET_NAME: cluster}} if short != cluster else {}
             body: Json = {
-                "metadata": {"labels": labels},
-                "spec": {"taints": [{"key": TAINT, "value": cluster[:63], "effect": "NoSchedule"}]},
+                "metadata": {"labels": labels, **named},
+                "spec": {"taints": [{"key": TAINT, "value": short, "effect": "NoSchedule"}]},
             }
             return Request("create", ObjectRef(NODES, "", decision.name), body, owner_label=owner)
         case VirtualNodeShown():

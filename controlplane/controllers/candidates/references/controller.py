@@ -26,7 +26,7 @@ from controlplane.controllers.candidates.references.events import (
     NamedObserved,
 )
 from controlplane.controllers.candidates.references.facets import CopyFacets
-from controlplane.controllers.candidates.references.objects_there import Key, ObjectsThere
+from controlplane.controllers.candidates.references.objects_there import Key, ObjectsThere, needed_by
 from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
 from controlplane.controllers.candidates.references.writes import decisions_of, request_of
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -38,7 +38,7 @@ from controlplane.controllers.candidates.source.events import (
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterRestored
 from controlplane.controllers.connectivity.versions import ResourceVersionTracker, ShownVersion
 from controlplane.kube.kinds import Kind, Request, meta
-from controlplane.log.event import Event, NewEvent, Recorded
+from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.writes import WritingController, closed, opened, refused, without
 
@@ -91,7 +91,11 @@ class ReferenceController(WritingController[CandidateWrite]):
             stream = f"{COPIES}/{change.cluster}/{namespace}"
             copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
             event = CopyGone(**shown) if change.gone else copy
-        return change.observed(stream, event, now)
+        new = change.observed(stream, event, now)
+        if change.cluster == MANAGEMENT and (kind, namespace, name) not in self.named:
+            # The log may have this very version, of which nothing is known any more here: it is to have it again.
+            new = _replace(new, source="", mark=0)
+        return new
 
     def _is_anothers(self, change: ObjectChange, kind: str, namespace: str, name: str) -> bool:
         """Whether an object is shown for another controller, which watches the same kind."""
@@ -133,6 +137,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 for there in (s for s in self._streams() if s.split("/")[2] == event.namespace):
                     self._objects.changed(there, [(event.kind, event.name)])
                     self._dirty[there] = None
+                self._tidy(event.namespace, [(event.kind, event.name)])
         elif kind == COPIES:
             self._fold_copy(recorded)
 
@@ -149,7 +154,7 @@ class ReferenceController(WritingController[CandidateWrite]):
     def _fold_source(self, stream: str, position: int) -> None:
         """Note where a source pod may run, and what it names."""
         self._note_unknown(stream)
-        now, before = self._needed_by(stream), self._where.get(stream, {})
+        now, before = needed_by(self._placing.sources.get(stream)), self._where.get(stream, {})
         if now == before:
             return
         self.watch_changed = True
@@ -163,6 +168,7 @@ class ReferenceController(WritingController[CandidateWrite]):
                 del self._users[there]
             self._objects.renamed(there, old, new)
             self._dirty[there] = None
+            self._tidy(there.split("/")[2], ((ref.kind, ref.name) for ref in old - new))
         self._where.pop(stream, None)
         if now:
             self._where[stream] = now
@@ -181,26 +187,6 @@ class ReferenceController(WritingController[CandidateWrite]):
             if not there.restored or kinds != there.kinds:
                 self._there[place] = _replace(there, restored=True, kinds=kinds)
                 self.watch_changed = True
-
-    def _needed_by(self, stream: str) -> dict[str, frozenset[NamedObject]]:
-        """Return what a source pod names, by the namespaces of targets in which it may run."""
-        state = self._placing.sources.get(stream)
-        found: dict[str, frozenset[NamedObject]] = {}
-        if state is None or state.pod is None:
-            return found
-        for known in state.candidates.values():
-            seen = known.seen
-            asked = seen is not None and not seen.deleting and (known.uid, known.epoch) == (state.uid, state.epoch)
-            allowed = seen.follows if seen is not None and (asked or known.may_run) else ()
-            # What is allowed is needed before the Pod can be made there; the rest, where it runs.
-            names = [
-                *(state.pod.references if known.may_run else ()),
-                *(n for n in state.pod.needs if n.kind in allowed),
-            ]
-            there = f"{COPIES}/{known.cluster}/{state.namespace}"
-            if names:
-                found[there] = found.get(there, frozenset()) | frozenset(names)
-        return found
 
     def _fold_copy(self, recorded: Recorded) -> None:
         there, event = self._there.get(recorded.stream, TargetNamespace()), recorded.event
@@ -227,9 +213,30 @@ class ReferenceController(WritingController[CandidateWrite]):
         elif isinstance(event, CandidateWriteUnneeded):
             there = closed(there, event.target)
         self._there[recorded.stream] = there
+        self._tidy_after(recorded.stream, event)
         if not there.copies and not there.effects:
             self.watch_changed = True
         self._dirty[recorded.stream] = None
+
+    def _tidy_after(self, stream: str, event: Event | Unknown) -> None:
+        """Forget an object if what was told of its copy leaves nothing of that."""
+        target = getattr(event, "target", "")  # of a write that ended
+        if isinstance(event, (CopyObserved, CopyGone)):
+            target = f"{event.kind}/{event.name}"
+        kind, _, name = target.partition("/")
+        if target and not self._objects.needs(stream, (kind, name)):
+            self._tidy(stream.split("/")[2], [(kind, name)])
+
+    def _tidy(self, namespace: str, keys: Iterable[Key]) -> None:
+        """Forget objects that no pod names any more, once there is nothing left of their copies."""
+        streams = [stream for stream in self._streams() if stream.split("/")[2] == namespace]
+        for kind, name in keys:
+            target = f"{kind}/{name}"
+            if any(self._objects.needs(one, (kind, name)) or self._at(one).concerns(target) for one in streams):
+                continue
+            self.named.pop((kind, namespace, name), None)
+            self._missing.pop((kind, namespace, name), None)
+            self._facets.forget(namespace, target, streams)
 
     def take_dirty(self) -> list[str]:
         """Return the streams to decide about since the last call."""

@@ -55,6 +55,15 @@ class CopyFacets:
         """Take note that a namespace of a target now has pods that name these objects, or has none any more."""
         self._positions |= {f"{there}/{ref.kind}/{ref.name}.wanted": position for ref in refs}
 
+    def forget(self, namespace: str, target: str, streams: Iterable[str]) -> None:
+        """Forget an object (kind and name) of a namespace, and its copies in the namespaces of targets."""
+        named = f"named/{target.partition('/')[0]}/{namespace}/{target.partition('/')[2]}"
+        self._named.pop(named, None)
+        for key in [f"{named}.{facet}" for facet in NAMED]:
+            self._positions.pop(key, None)
+        for key in [f"{stream}/{target}.{facet}" for stream in streams for facet in (*self._copy, "refused", "wanted")]:
+            self._positions.pop(key, None)
+
     def cause(self, stream: str, write: CandidateWrite) -> int:
         """Return the event that a write to a copy rests on; 0 if none is known."""
         kind, _, name = write.target.partition("/")

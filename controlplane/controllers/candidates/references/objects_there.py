@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from controlplane.controllers.candidates.references.decide import Following, NamedObject
+from controlplane.controllers.candidates.source.state import SourceState
 
 Key = tuple[str, str]
 """Kind and name of an object."""
@@ -92,3 +93,23 @@ def _count(known: dict[NamedObject, int], refs: Iterable[NamedObject], by: int) 
         known[ref] = known.get(ref, 0) + by
         if not known[ref]:
             del known[ref]
+
+
+def needed_by(state: SourceState | None) -> dict[str, frozenset[NamedObject]]:
+    """Return what a source pod names, by the namespaces of targets in which it may run."""
+    found: dict[str, frozenset[NamedObject]] = {}
+    if state is None or state.pod is None:
+        return found
+    for known in state.candidates.values():
+        seen = known.seen
+        asked = seen is not None and not seen.deleting and (known.uid, known.epoch) == (state.uid, state.epoch)
+        allowed = seen.follows if seen is not None and (asked or known.may_run) else ()
+        # What is allowed is needed before the Pod can be made there; the rest, where it runs.
+        names = [
+            *(state.pod.references if known.may_run else ()),
+            *(n for n in state.pod.needs if n.kind in allowed),
+        ]
+        there = f"copies/{known.cluster}/{state.namespace}"
+        if names:
+            found[there] = found.get(there, frozenset()) | frozenset(names)
+    return found

@@ -21,6 +21,11 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
     restored: bool = False
     kinds: frozenset[str] = frozenset()
 
+    def concerns(self, target: str) -> bool:
+        """Whether there is a copy of an object, or may be."""
+        failure = self.trouble.get(target)
+        return target in self.copies or target in self.effects or (failure is not None and not says_no(failure))
+
     @property
     def may_hold_copies(self) -> bool:
         """Whether there are copies, or may be: of a write that failed without a no nobody knows whether it was carried

@@ -75,7 +75,8 @@ def unknown_permit(known: Candidate, permits: int) -> int:
 
 def writes_to(cluster: str, name: str) -> tuple[str, ...]:
     """Return the keys of what may be open to a candidate."""
-    return f"{cluster}/{name}", events.amendment_of(cluster, name), events.scale_up_of(cluster, name)
+    of = (events.amendment_of, events.scale_up_of, events.gates_of)
+    return f"{cluster}/{name}", *(key(cluster, name) for key in of)
 
 
 def as_seen(known: Candidate, seen: observations.CandidateSeen, at: datetime) -> Candidate:

@@ -34,6 +34,7 @@ _ELECTED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
 _PROBLEMS = (
     R.INVALID_OPTION,
     R.INVALID_CONSTRAINT,
+    R.POD_TOO_LARGE,
     R.FORGED_ANNOTATION,
     R.BOUND_ELSEWHERE,
     R.GANG_NEVER_SPREADS,
@@ -97,6 +98,7 @@ CAUSES: Table = {
         R.PERMIT_OPEN: ("pod.permit", "{x}.permit", "{c}.view"),
     },
     events.AutoscalerChosen: {R.NODES_NEEDED: (*_ANSWERS, "pod.scale_up")},
+    events.GatesSet: {R.GATES_CHANGED: ("pod.gates", "{x}.gates", "{x}.bound", "{c}.view")},
     events.ScaleUpSet: {
         R.NODES_NEEDED: (*_ANSWERS, "pod.scale_up", "{mine}.scale_up"),
         R.NODES_ELSEWHERE: (*_ANSWERS, "pod.scale_up", "{x}.scale_up"),

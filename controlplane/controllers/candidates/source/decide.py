@@ -12,7 +12,7 @@ from datetime import datetime
 
 from controlplane.controllers.candidates.objects import virtual_node
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import binding, lost_log, permits, pod_status, scale_up
+from controlplane.controllers.candidates.source import binding, gates, lost_log, permits, pod_status, scale_up
 from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
 from controlplane.controllers.candidates.source.delegate_status import rank
@@ -121,6 +121,7 @@ def _place(pass_: PodPass, pod: SourcePodObserved) -> None:
         scale_up.choose(pass_)
     if not pass_.closed and not pod.problem:
         _amend(pass_, pod)
+        gates.tell(pass_, pod)
     pod_status.show(pass_, pod, waits)
 
 

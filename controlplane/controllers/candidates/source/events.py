@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.observations import OBSERVATIONS
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.kube.conditions import Condition
 from controlplane.log.event import Event
 from controlplane.runtime.writes import ObjectWrite, WriteRefused, WriteUnneeded
 
@@ -126,6 +127,22 @@ class ScaleUpSet(OnCandidate):
 def scale_up_of(cluster: str, candidate: str) -> str:
     """Return the key of a candidate's scale-up among the writes of a stream."""
     return f"{cluster}/{candidate}/scaleUp"
+
+
+class GatesSet(OnCandidate):
+    """Tell a target how the conditions stand that the pod's readiness waits for."""
+
+    conditions: list[Condition]
+
+    @property
+    def target(self) -> str:
+        """The key of that word: a permit does not wait for it."""
+        return gates_of(self.cluster, self.candidate)
+
+
+def gates_of(cluster: str, candidate: str) -> str:
+    """Return the key of what a candidate is told of readiness gates among the writes of a stream."""
+    return f"{cluster}/{candidate}/gates"
 
 
 class PermitGranted(OnCandidate):
@@ -254,6 +271,7 @@ EVENTS: tuple[type[Event], ...] = (
     CandidateAmended,
     AutoscalerChosen,
     ScaleUpSet,
+    GatesSet,
     PermitGranted,
     PermitRevoked,
     RevokeAcked,

@@ -7,6 +7,7 @@ pods and their candidates, `members/CLUSTER` for any of their candidates there."
 from __future__ import annotations
 
 from controlplane.controllers.candidates.objects import CANDIDATES
+from controlplane.controllers.candidates.readiness import said_of
 from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.events import CandidateWriteFailed
 from controlplane.controllers.candidates.source.gang_state import SourceGangState, group_stream
@@ -31,6 +32,7 @@ POD: Facets[SourceState] = {
     "gated": lambda state: state.pod.gated if state.pod else None,
     "problem": lambda state: (state.pod.problem, state.pod.problem_message) if state.pod else None,
     "template": lambda state: state.pod.template if state.pod else None,
+    "gates": lambda state: said_of(state.pod.gates, state.pod.conditions) if state.pod else None,
     "options": lambda state: state.pod.options if state.pod else None,
     "hints": lambda state: state.pod.hints if state.pod else None,
     "told": lambda state: [c.message for c in state.pod.conditions if c.type == "PodScheduled"] if state.pod else None,
@@ -54,6 +56,7 @@ CANDIDATE: Facets[Candidate] = {
     "acknowledged": lambda known: known.seen.acknowledged if known.seen else None,
     "permit": lambda known: known.seen.permit if known.seen else None,
     "template": lambda known: known.seen.template if known.seen else None,
+    "gates": lambda known: known.seen.gates if known.seen else None,
     "scale_up": lambda known: known.seen.scale_up if known.seen else None,
     "refusal": lambda known: (known.seen.why, known.seen.message) if isinstance(known.seen, CandidateBound) else None,
     "withdrawn": lambda known: known.seen.withdrawn if known.seen else None,

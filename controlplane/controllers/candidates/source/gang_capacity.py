@@ -11,17 +11,16 @@ from datetime import timedelta
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.events import RevokeAcked
+from controlplane.controllers.candidates.source.gang_counts import GangCounts
 from controlplane.controllers.candidates.source.gang_events import GangRested, GangWaits
 from controlplane.controllers.candidates.source.gang_pass import GangPass, TargetPlaces, pause, permit_in
 from controlplane.controllers.candidates.source.gang_state import SourceGangState
 from controlplane.controllers.candidates.source.observations import (
     CandidateRefused,
-    CandidateReserved,
     CandidateUnschedulable,
 )
 from controlplane.controllers.candidates.source.pod_status import silence
 from controlplane.controllers.candidates.source.policy import Target
-from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.runtime.phrases import each_says
 
 _FIRST_ROUND, _LAST_ROUND = timedelta(minutes=10), timedelta(hours=1)
@@ -144,13 +143,6 @@ def _unschedulable(pass_: GangPass, name: str, cluster: str) -> CandidateUnsched
     return seen if isinstance(seen, CandidateUnschedulable) and not seen.deleting else None
 
 
-def contends(group: SourceGangState, members: Mapping[str, SourceState]) -> set[str]:
+def contends(group: SourceGangState, members: GangCounts) -> set[str]:
     """Return the targets in which a gang that is placed nowhere holds places: who comes after it gives way there."""
-    if group.placed is not None:
-        return set()
-    return {
-        known.cluster
-        for state in members.values()
-        for known in state.candidates.values()
-        if (known.uid, known.epoch) == (state.uid, state.epoch) and isinstance(known.seen, CandidateReserved)
-    }
+    return set() if group.placed is not None else members.holds

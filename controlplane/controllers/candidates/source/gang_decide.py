@@ -7,7 +7,7 @@ one append on the versions of all their streams. All else a member does by itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 import msgspec
@@ -25,6 +25,7 @@ from controlplane.controllers.candidates.source.gang_pass import (
     place_in,
     targets_for,
 )
+from controlplane.controllers.candidates.source.gang_spared import Outlook
 from controlplane.controllers.candidates.source.gang_state import Placed, SourceGangState, view_of
 from controlplane.controllers.candidates.source.policy import (
     Offer,
@@ -54,7 +55,7 @@ def gang_decide(
         return pass_.plan
     if group.placed is not None:
         _placed(pass_, group.placed)
-    elif view_of(stream, group, members).held is None:
+    elif view_of(stream, group, pass_.counts).held is None:
         _free(pass_, ahead)
     return pass_.plan
 
@@ -162,8 +163,19 @@ def _free(pass_: GangPass, ahead: Callable[[], bool]) -> None:
         permit_in(pass_, choice.cluster, "Bind", choice.reason, place.ready, among, place.need)
         return
     pass_.wake_at(choice.until)
-    if not (offers or rest(pass_, places, targets, ahead) or pending):
+    if offers:
+        return
+    if not rest(pass_, places, targets, ahead) and not pending:
         nowhere(pass_, places, targets)
+    pass_.plan.outlook = _outlook(pass_.plan, places, pending)
+
+
+def _outlook(plan: GangPlan, places: Mapping[str, TargetPlaces], pending: Collection[str]) -> Outlook | None:
+    """Return what the gang waits for, where nobody has room for all of it yet; None if something was decided."""
+    if plan.own or plan.theirs:
+        return None
+    slack = {name: len(places[name].ready) + len(places[name].hopes) - places[name].need for name in pending}
+    return Outlook(slack, holds=any(place.ready for place in places.values()))
 
 
 def _rests(pass_: GangPass) -> bool:

@@ -16,8 +16,10 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import lost_log
 from controlplane.controllers.candidates.source.decision_pass import PodContext, PodPass
 from controlplane.controllers.candidates.source.events import CandidateDecision, PermitGranted, PermitKind
+from controlplane.controllers.candidates.source.gang_counts import GangCounts, stage_of
 from controlplane.controllers.candidates.source.gang_events import GangPermitted
-from controlplane.controllers.candidates.source.gang_state import SourceGangState, stage_of, targets_of
+from controlplane.controllers.candidates.source.gang_spared import Outlook
+from controlplane.controllers.candidates.source.gang_state import SourceGangState
 from controlplane.controllers.candidates.source.observations import CandidateUnschedulable
 from controlplane.controllers.candidates.source.permits import predecessor_runs
 from controlplane.controllers.candidates.source.policy import Target
@@ -27,11 +29,13 @@ _FIRST_REST, _LAST_REST = timedelta(seconds=1), timedelta(minutes=1)
 
 
 class GangPlan(msgspec.Struct):
-    """What was decided: the group's own decisions first, then those on members' streams. `wake`: when to look again."""
+    """What was decided: the group's own decisions first, then those on members' streams. `wake`: when to look again.
+    `outlook`: what was found where nothing was decided and the gang is permitted nowhere."""
 
     own: list[CandidateDecision] = []
     theirs: list[tuple[str, CandidateDecision]] = []
     wake: datetime | None = None
+    outlook: Outlook | None = None
 
 
 class TargetPlaces(NamedTuple):
@@ -58,6 +62,7 @@ class GangPass:
         self, group: SourceGangState, members: Mapping[str, SourceState], context: PodContext, now: datetime
     ) -> None:
         self.group, self.members, self.context, self.now = group, members, context, now
+        self.counts = GangCounts(members.values())
         self.plan = GangPlan()
         self.passes = {name: PodPass(state, context, now) for name, state in sorted(members.items())}
         self.offers = {name: {o.cluster: o for o in one.offers()} for name, one in self.passes.items()}
@@ -113,7 +118,7 @@ def pause(pass_: GangPass, tries: int) -> timedelta:
 
 def targets_for(pass_: GangPass) -> dict[str, Target]:
     """Return the targets that every member may go to."""
-    asked = targets_of(pass_.members.values())
+    asked = pass_.counts.asks
     return {t.name: t for t in pass_.context.targets if asked is None or t.name in asked}
 
 

@@ -6,16 +6,16 @@ value, and the `GangView` that a pod's own decision looks at. What is decided ab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import gang_events
+from controlplane.controllers.candidates.source.gang_counts import GangCounts
 from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_groups import GangProgress, GroupSpec, Member, Stage
+from controlplane.kube.pod_groups import GroupSpec
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
 from controlplane.values import Value
@@ -169,23 +169,6 @@ def _fold_placed(
 # --- the members -----------------------------------------------------------------------------------------------------
 
 
-def stage_of(state: SourceState) -> Stage | None:
-    """Return how far a member has come; None for one that is not there to be placed: on its way out, gated, or wrong in
-    itself.
-    """
-    pod = state.pod
-    if pod is None:
-        return None
-    over = state.shown is not None and state.shown.uid == pod.uid and state.shown.failed
-    if pod.phase == "Failed" or over:
-        return "Failed"
-    if pod.phase == "Succeeded":
-        return "Succeeded"
-    if state.delegate:
-        return None if pod.deleting else "Assigned"
-    return None if pod.deleting or pod.gated or pod.problem else "Pending"
-
-
 def group_of(group: SourceGangState) -> GroupSpec | None:
     """Return a group as the rules have it; None if it is not there, or cannot be read."""
     seen = group.seen
@@ -196,32 +179,17 @@ def group_of(group: SourceGangState) -> GroupSpec | None:
     )
 
 
-def gang_of(group: SourceGangState, members: Iterable[SourceState]) -> GangProgress:
-    """Return a gang as the rules have it."""
-    found = {}
-    for state in members:
-        stage = stage_of(state)
-        if stage is not None and state.pod is not None:
-            found[state.pod.uid] = Member(uid=state.pod.uid, name=state.name, stage=stage)
-    return GangProgress(members=found, started=group.placed is not None)
-
-
-def priority_of(members: Iterable[SourceState]) -> int:
-    """Return a gang's priority: the highest of its pods, as admission resolved it."""
-    return max((state.pod.priority for state in members if state.pod is not None), default=0)
-
-
-def rank_of(group: SourceGangState, members: Iterable[SourceState]) -> tuple[int, float, str]:
+def rank_of(group: SourceGangState, members: GangCounts) -> tuple[int, float, str]:
     """Return what gangs are ordered by: priority, age, name."""
     known = group_of(group)
     created = known.created if known is not None else _BEGINNING
-    return (-priority_of(members), created.timestamp(), f"{group.namespace}/{group.name}")
+    return (-members.priority, created.timestamp(), f"{group.namespace}/{group.name}")
 
 
-def view_of(stream: str, group: SourceGangState, members: Mapping[str, SourceState], unseen: str = "") -> GangView:
+def view_of(stream: str, group: SourceGangState, members: GangCounts, unseen: str = "") -> GangView:
     """Return what a member's decision looks at. `unseen`: why PodGroups cannot be seen at all, "" if they can."""
     placed = group.placed
-    targets = targets_of(members.values())
+    targets = members.asks
     if placed is None:
         return GangView(
             stream=stream,
@@ -247,32 +215,13 @@ def view_of(stream: str, group: SourceGangState, members: Mapping[str, SourceSta
     )
 
 
-def _together(placed: Placed, members: Mapping[str, SourceState]) -> bool:
+def _together(placed: Placed, members: GangCounts) -> bool:
     """Whether a member of its own may go where the gang is: some run there already, or a quorum still may."""
-    firm = 0
-    for state in members.values():
-        chosen, permit, stage = state.chosen, state.permit, stage_of(state)
-        if chosen is not None and chosen.cluster == placed.cluster and stage in ("Assigned", "Succeeded"):
-            firm += 1
-            if stage == "Assigned":
-                return True
-        elif permit is not None and permit.kind == "Bind" and not permit.revoking:
-            firm += permit.cluster == placed.cluster
-    return firm >= placed.least
-
-
-def targets_of(members: Iterable[SourceState]) -> frozenset[str] | None:
-    """Return the targets that all members ask for; None if none of them asks for any."""
-    found: frozenset[str] | None = None
-    for state in members:
-        asked = state.pod.options.targets if state.pod is not None else []
-        if asked:
-            found = frozenset(asked) if found is None else found & frozenset(asked)
-    return found
+    return members.runs_in(placed.cluster) or members.firm(placed.cluster) >= placed.least
 
 
 def _held(
-    group: SourceGangState, members: Mapping[str, SourceState], targets: frozenset[str] | None, unseen: str
+    group: SourceGangState, members: GangCounts, targets: frozenset[str] | None, unseen: str
 ) -> tuple[CandidateReason, str] | None:
     if targets is not None and not targets:
         return (
@@ -282,7 +231,7 @@ def _held(
                 " as a whole"
             ),
         )
-    hold = rules.hold(group_of(group), gang_of(group, members.values()), _BEGINNING)
+    hold = rules.short_of(group_of(group), members.assigned, members.present)
     if hold is None:
         return None
     if hold.reason == "GroupMissing":
@@ -292,100 +241,6 @@ def _held(
             why = f"cannot be seen: {unseen}" if unseen else "is not there"
         return CandidateReason.GROUP_MISSING, f"PodGroup {group.name} {why}"
     return CandidateReason.TOO_FEW_MEMBERS, hold.message
-
-
-# --- all of them -----------------------------------------------------------------------------------------------------
-
-
-class SourceGangs:
-    """The groups of a source cluster and the pods that name them, as they are folded. `unseen`: why PodGroups cannot be
-    seen.
-    """
-
-    GIVEN = ("_views",)
-
-    def __init__(self) -> None:
-        self.groups: dict[str, SourceGangState] = {}
-        self.unseen = ""
-        self._members: dict[str, dict[str, SourceState]] = {}
-        self._of: dict[str, str] = {}
-        self._views: dict[str, GangView] = {}
-        self._told: dict[str, GangView] = {}
-        self._stale: dict[str, None] = {}
-
-    def fold(self, recorded: Recorded) -> None:
-        """Take one more event of a group."""
-        stream = recorded.stream
-        after = fold_group(self.groups.get(stream) or SourceGangState.initial(stream), recorded)
-        self.groups[stream] = after
-        self._tidy(stream)
-        self._changed(stream)
-
-    def member(self, stream: str, state: SourceState | None) -> None:
-        """Take note of a pod as it is after a fold; None once nothing is left of it."""
-        pod = state.pod if state is not None else None
-        group = group_stream(pod.namespace, pod.group) if pod is not None and pod.group else ""
-        before = self._of.get(stream, "")
-        if before and before != group:
-            self._members[before].pop(stream, None)
-            del self._of[stream]
-            self._changed(before)
-            self._tidy(before)
-        if group and state is not None:
-            self._of[stream] = group
-            self._members.setdefault(group, {})[stream] = state
-            self._changed(group)
-
-    def _changed(self, stream: str) -> None:
-        self._stale[stream] = None
-        self._views.pop(stream, None)
-
-    def _tidy(self, stream: str) -> None:
-        """Forget a group that is gone and has no pods, unless it has to be said yet that nobody runs."""
-        if not self._members.get(stream):
-            self._members.pop(stream, None)
-            known = self.groups.get(stream)
-            if known is not None and known.seen is None and known.placed is None:
-                del self.groups[stream]
-                self._told.pop(stream, None)
-
-    def touch_all(self) -> None:
-        """Look at every group again."""
-        for stream in {**self.groups, **self._members}:
-            self._changed(stream)
-
-    def take_changed(self) -> tuple[list[str], list[str]]:
-        """Return the groups to decide about since the last call, and the pods for which something has changed by it."""
-        stale, self._stale = list(self._stale), {}
-        pods: dict[str, None] = {}
-        for stream in stale:
-            if not self._members.get(stream):
-                self._told.pop(stream, None)
-                continue
-            view = _replace(self._look(stream), version=0)
-            if self._told.get(stream) != view:
-                self._told[stream] = view
-                pods.update(dict.fromkeys(self._members[stream]))
-        return [stream for stream in stale if stream in self.groups], list(pods)
-
-    def _look(self, stream: str) -> GangView:
-        view = self._views.get(stream)
-        if view is None:
-            view = self._views[stream] = view_of(stream, self.state(stream), self.members(stream), self.unseen)
-        return view
-
-    def state(self, stream: str) -> SourceGangState:
-        """Return a group as it is folded."""
-        return self.groups.get(stream) or SourceGangState.initial(stream)
-
-    def members(self, stream: str) -> Mapping[str, SourceState]:
-        """Return the pods of a group, by stream."""
-        return self._members.get(stream, {})
-
-    def view(self, pod_stream: str) -> GangView | None:
-        """Return what a pod's decision looks at of its gang; None if it is in none."""
-        stream = self._of.get(pod_stream)
-        return self._look(stream) if stream is not None else None
 
 
 FOLDS: StreamFolds = {

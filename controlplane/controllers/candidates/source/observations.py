@@ -64,7 +64,7 @@ class SourcePodObserved(SourceObservation):
     or not at all. `restarts`: those that it shows, by container. `node`: the virtual Node that it is bound to, ""
     for none; `tolerates`: it stays there while the Node is not ready; `stopping`: its deletion waits for its kubelet;
     `unready`: a node controller took its readiness away. `init`: which of its containers are initContainers; `ended`:
-    those that it shows to have ended for good."""
+    those that it shows to have ended for good; `gates`: the conditions that its readiness waits for."""
 
     template: str
     phase: str = "Pending"
@@ -89,6 +89,7 @@ class SourcePodObserved(SourceObservation):
     unready: bool = False
     init: list[str] = []
     ended: list[str] = []
+    gates: list[str] = []
 
     @property
     def others(self) -> list[str]:
@@ -108,7 +109,8 @@ class CandidateSeen(SourceObservation):
     counts its reservations, `acknowledged` is the withdrawal that it will keep to, `tried` the last permit to preempt
     that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
     each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's
-    autoscaler, None if nothing: the target's CRD may not know it."""
+    autoscaler, None if nothing: the target's CRD may not know it. `gates`: what its spec says of the conditions that
+    the pod's readiness waits for, None in the same case."""
 
     origin: Origin
     permit: int = 0
@@ -122,6 +124,7 @@ class CandidateSeen(SourceObservation):
     kept: Kept = {}
     follows: list[str] = []
     scale_up: bool | None = None
+    gates: list[Condition] | None = None
 
 
 class CandidateWaiting(CandidateSeen):

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import convert
 
-from controlplane.controllers.candidates import constraints, objects
+from controlplane.controllers.candidates import constraints, objects, readiness
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.references import decide, needs
@@ -25,7 +25,7 @@ from controlplane.controllers.candidates.source.policy import LARGEST_SKEW, LONG
 from controlplane.controllers.candidates.source.state import source_stream
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube import fields
-from controlplane.kube.conditions import Condition
+from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import Misfit, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.pod_groups import GROUP_NAME
@@ -94,6 +94,8 @@ def source_pod(obj: Json) -> observations.Built:
     template = objects.template(obj)
     owner = next((o for o in fields.items(metadata, "ownerReferences", "metadata") if o.get("controller")), {})
     reason, message, options = _asked(obj, annotations)
+    if not reason and (large := objects.oversize(template)):
+        reason, message = CandidateReason.POD_TOO_LARGE, large
     init, others = (
         [str(one.get("name")) for one in fields.items(spec, field, "spec")]
         for field in ("initContainers", "containers")
@@ -127,6 +129,7 @@ def source_pod(obj: Json) -> observations.Built:
         hints={key: str(value) for key, value in annotations.items() if key in objects.HINTS},
         restarts=restarts_of(status),
         needs=[] if reason else _needs(spec, annotations),
+        gates=readiness.gates_of(spec),
         **_on_virtual_node(metadata, spec, status),
     )
     return source_stream(event.namespace, event.name), event, (template,)
@@ -260,6 +263,7 @@ def candidate(obj: Json) -> observations.Built:
         "why": text(status, "reason", "status"),
         "message": text(status, "message", "status"),
         "scale_up": fields.flag(spec, "scaleUp", "spec") if spec.get("scaleUp") is not None else None,
+        "gates": conditions_of(spec, "spec") if spec.get("conditions") is not None else None,
         "follows": [kind for kind in fields.strings(status, "follows", "status") if kind in objects.ALLOWED],
     }
     sent = objects.sent(obj)

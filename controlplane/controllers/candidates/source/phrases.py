@@ -79,6 +79,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.CandidateRequested: "candidate is to be created (epoch {e.epoch})",
         events.CandidateAmended: "candidate is to have the pod's new template",
         events.AutoscalerChosen: "only the autoscaler of {e.cluster} may add nodes for it, until {e.until:%H:%M:%S}",
+        events.GatesSet: lambda e: (
+            "its delegate is to have the conditions "
+            + (", ".join(f"{one.type}={one.status}" for one in e.conditions) or "of no readiness gate")
+        ),
         events.ScaleUpSet: lambda e: f"candidate's autoscaler {'may' if e.allowed else 'is not to'} add nodes for it",
         events.PermitGranted: _permit,
         events.PermitRevoked: "permit {e.number} is to be taken back",
@@ -122,6 +126,7 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     R.UNKNOWN_TARGET: Sentence("the pod asks for a target that its namespace does not have", "{message}"),
     R.INVALID_OPTION: Sentence("an annotation of the pod asks for something impossible", "{message}"),
     R.INVALID_CONSTRAINT: Sentence("a constraint of the pod is invalid", "{message}"),
+    R.POD_TOO_LARGE: Sentence("the pod is larger than a Candidate can be", "{message}"),
     R.FORGED_ANNOTATION: Sentence("the pod carries a mark that only we set", "{message}"),
     R.BOUND_ELSEWHERE: Sentence("the pod is bound to a node of its own cluster", "{message}"),
     R.GATED: Sentence("the pod has scheduling gates", "the pod has scheduling gates"),
@@ -149,6 +154,9 @@ REASONS: Mapping[CandidateReason, Sentence] = {
     ),
     R.PERMIT_OPEN: Sentence("the permit is open, and the candidate does not carry it yet", "the permit is open"),
     R.SOURCE_CHANGED: Sentence("the pod was changed", "the pod was changed"),
+    R.GATES_CHANGED: Sentence(
+        "so the conditions of its readiness gates stand", "so the conditions of its readiness gates stand"
+    ),
     R.TARGET_OF_EPOCH: Sentence("the target belongs to the epoch", "{cluster} is one of its targets"),
     R.FIRST_READY: Sentence("this target was ready first", "{cluster} was ready first, of {among}"),
     R.ONLY_READY: Sentence("no other target was ready", "{cluster} was the only one that was ready"),

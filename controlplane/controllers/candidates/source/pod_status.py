@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.candidates.reasons import CandidateReason
-from controlplane.controllers.candidates.source import binding, lost_log
+from controlplane.controllers.candidates.source import binding, gates, lost_log
 from controlplane.controllers.candidates.source.candidate import Candidate
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.delegate_status import DELEGATED, FOLLOWED, later, rank
@@ -117,7 +117,8 @@ def _obstacles(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: Candi
     asked = [need.name for need in pod.needs if need.kind == "Service" and need.kind not in seen.follows]
     services = f"Service {', '.join(asked)}: the CandidateSource there lets none follow: add Service to spec.follow"
     bound = binding.obstacle(pass_, pod)
-    return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes, bound)))
+    untold = gates.untold(pod, cluster, seen)
+    return "; ".join(filter(None, (pass_.context.obstacles, services if asked else "", changes, bound, untold)))
 
 
 class _Reported(Value):

@@ -31,7 +31,8 @@ from controlplane.controllers.candidates.source.gang_capacity import contends
 from controlplane.controllers.candidates.source.gang_decide import gang_decide
 from controlplane.controllers.candidates.source.gang_events import GANG_EVENTS, GROUP
 from controlplane.controllers.candidates.source.gang_pass import GangPlan
-from controlplane.controllers.candidates.source.gang_state import SourceGangs, SourceGangState, rank_of
+from controlplane.controllers.candidates.source.gang_state import SourceGangState, rank_of
+from controlplane.controllers.candidates.source.gangs import SourceGangs
 from controlplane.controllers.candidates.source.observations import (
     CandidateGone,
     CandidateObservationRefused,
@@ -139,7 +140,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
             if concerns(refusal, state.namespace, state.name):
                 self.positions.around[f"unread/{stream}"] = position
                 self._dirty[stream] = None
-                self.gangs.member(stream, state)
+                self.gangs.look(stream)
 
     def touch(self, streams: Iterable[str]) -> None:
         """Ask about some pods again: what is told of them by others has changed."""
@@ -294,6 +295,8 @@ class SourceCandidates(WritingController[CandidateWrite]):
         unread = {state.name: self.unread.candidates(state) for state in members.values()}
         context = msgspec.structs.replace(self.context("", known), unread=unread)
         plan = gang_decide(stream, group, members, context, now, lambda: self._ahead(stream))
+        if plan.outlook is not None:
+            self.gangs.outlooks[stream] = plan.outlook
         events = self._said_of(stream, group, plan) if plan.own or plan.theirs else []
         others = {name: state.version for name, state in members.items()} if plan.theirs else {}
         return Decided(events, group.version, plan.wake, others)
@@ -319,10 +322,10 @@ class SourceCandidates(WritingController[CandidateWrite]):
 
     def _ahead(self, stream: str) -> bool:
         """Whether a gang of ours that comes before this one holds places in a target where this one does."""
-        mine, gangs = contends(self.gangs.state(stream), self.gangs.members(stream)), self.gangs
-        rank = rank_of(gangs.state(stream), gangs.members(stream).values())
+        mine, gangs = contends(self.gangs.state(stream), self.gangs.counts(stream)), self.gangs
+        rank = rank_of(gangs.state(stream), gangs.counts(stream))
         return any(
-            mine & contends(other, gangs.members(name)) and rank_of(other, gangs.members(name).values()) < rank
+            mine & contends(other, gangs.counts(name)) and rank_of(other, gangs.counts(name)) < rank
             for name, other in gangs.groups.items()
             if name != stream
         )

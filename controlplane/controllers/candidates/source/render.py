@@ -21,6 +21,7 @@ from controlplane.controllers.candidates.objects import (
     SOURCE_LABEL,
     stamp,
 )
+from controlplane.controllers.candidates.readiness import as_said
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import delegate_status as statuses
 from controlplane.controllers.candidates.source.events import (
@@ -29,6 +30,7 @@ from controlplane.controllers.candidates.source.events import (
     CandidateRequested,
     CandidateWrite,
     DelegateHinted,
+    GatesSet,
     OnCandidate,
     PermitGranted,
     PermitRevoked,
@@ -83,6 +85,8 @@ def render(
             return _patch(state, decision, {"spec": {"permit": permit}})
         case PermitRevoked():
             return _patch(state, decision, {"spec": {"withdrawn": decision.number}})
+        case GatesSet():
+            return _patch(state, decision, {"spec": {"conditions": [as_said(one) for one in decision.conditions]}})
         case ScaleUpSet():
             return _patch(state, decision, {"spec": {"scaleUp": decision.allowed}})
         case CandidateDropped():
@@ -119,6 +123,8 @@ def _candidate(state: SourceState, decision: CandidateRequested, template: Json,
     }
     if decision.least:
         body["spec"]["minMember"] = decision.least
+    if state.pod.gates:
+        body["spec"]["conditions"] = []  # whether it is there afterwards tells whether the target's CRD knows it
     if decision.scale_up is not None:
         body["spec"]["scaleUp"] = decision.scale_up
     ref = ObjectRef(CANDIDATES, state.namespace, decision.candidate)

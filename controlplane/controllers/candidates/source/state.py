@@ -308,7 +308,7 @@ def _end(state: SourceState) -> SourceState:
     """Nothing is wanted any more that was wanted for the pod before: creations that were not carried out are not to
     be.
     """
-    asked = (events.CandidateRequested, events.CandidateAmended, events.ScaleUpSet)
+    asked = (events.CandidateRequested, events.CandidateAmended, events.ScaleUpSet, events.GatesSet)
     effects = {k: e for k, e in state.effects.items() if not isinstance(e.decision, asked)}
     return _without_shadows(
         _replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from controlplane.controllers.candidates.objects import FINALIZER
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
+from controlplane.controllers.candidates.target.changes import of_group
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.log.event import Event
@@ -29,16 +30,24 @@ def _unsaid(state: TargetState) -> events.Reported | None:
     return wanted if state.seen is not None and wanted != state.seen.reported else None
 
 
+def _is_leaving(state: TargetState) -> bool:
+    return state.leaving is not None or (state.seen is not None and state.seen.deleting)
+
+
 CANDIDATE: Facets[TargetState] = {
     "present": lambda state: state.seen.uid if state.seen else None,
-    "deleting": lambda state: (state.seen.deleting or None) if state.seen else None,
-    "finalizer": lambda state: FINALIZER in state.seen.finalizers if state.seen else None,
+    "deleting": lambda state: _is_leaving(state) or None,
+    "finalizer": lambda state: FINALIZER in one.finalizers if (one := state.seen or state.leaving) else None,
     "asks": lambda state: _asks(state.seen) if state.seen else None,
     "permit": lambda state: state.seen.permit if state.seen else None,
     "revoked": lambda state: (state.seen.withdrawn or None) if state.seen else None,
     "report": lambda state: _unsaid(state),
     "scale_up": lambda state: state.seen.scale_up if state.seen else None,
     "scales": lambda state: state.pod.scale_up if state.pod else None,
+    "gates": lambda state: state.seen.gates if state.seen else None,
+    "ungated": lambda state: state.pod.gates if state.pod else None,
+    "grouped": lambda state: (of_group(state.seen) or None) if state.seen else None,
+    "unmarked": lambda state: state.pod.source if state.pod else None,
     "pod": lambda state: state.pod.uid if state.pod else None,
     "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,
     "node": lambda state: (state.pod.node or None) if state.pod else None,
@@ -57,7 +66,7 @@ _INVITED = ("it.present", "it.asks", "invitation")
 # What a cycle looks for a node for: the Pod is there, and nothing is held for it.
 _WAITS = ("it.admitted", "it.pod", "it.held", "it.binding")
 _REFUSALS = {
-    **dict.fromkeys((R.INVALID_POD, R.FORGED_ANNOTATION), ("it.asks",)),
+    **dict.fromkeys((R.INVALID_POD, R.POD_TOO_LARGE, R.FORGED_ANNOTATION), ("it.asks",)),
     **dict.fromkeys((R.POD_NAME_TAKEN, R.POD_REFUSED, R.POD_NOT_CREATED), ("it.trouble", "it.asks")),
     **dict.fromkeys(
         (
@@ -78,8 +87,10 @@ CAUSES: Table = {
     events.PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
     events.PodAmended: {
         R.SOURCE_CHANGED: ("it.asks", "it.agrees", "it.pod", "it.binding", "invitation"),
+        R.SOURCE_UNMARKED: ("it.grouped", "it.unmarked", "it.pod", "it.binding", "invitation"),
         R.SCALE_UP_CHANGED: ("it.scale_up", "it.scales", "it.pod", "it.held", "it.binding", "invitation"),
     },
+    events.PodGatesSet: {R.GATES_CHANGED: ("it.gates", "it.ungated", "it.bound", "it.pod")},
     events.AmendmentRefused: {
         R.POD_REFUSED: ("it.unfollowed", "it.asks"),
         ANY: ("it.asks", "it.pod", "it.binding", "invitation"),

@@ -15,9 +15,11 @@ from controlplane.controllers.candidates.target.events import (
     CandidatePodObserved,
     InvitationObserved,
     PodAmended,
+    PodGatesSet,
 )
 from controlplane.controllers.candidates.target.permissions import unfit_for
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
+from controlplane.kube.pod_groups import GROUP_NAME
 from controlplane.kube.well_known import ENDED_PHASES
 
 _Unfit = tuple[TargetReason, str]
@@ -37,15 +39,18 @@ def amended(
     unfit = forbidden or (None if agrees else _refused(state, seen)) or _beyond(made, seen)
     if unfit is not None and not (agrees and forbidden) and _is_news(state.amendment, seen, unfit):
         return AmendmentRefused(template=seen.template, message=unfit[1], reason=unfit[0])
-    scales = _other_scale_up(state, seen, pod)
-    if (agrees and scales is None) or forbidden is not None or POD in state.effects or seen.changeable is None:
+    scales, source = _other_scale_up(state, seen, pod), _unsaid_source(seen, pod)
+    if (agrees and scales is None and not source) or forbidden is not None or POD in state.effects:
+        return None
+    if seen.changeable is None and not agrees:
         return None
     return PodAmended(
         uid=pod.uid,
         template=seen.template,
         scale_up=scales,
+        source=source,
         resource_version=pod.resource_version,
-        reason=TargetReason.SCALE_UP_CHANGED if agrees else TargetReason.SOURCE_CHANGED,
+        reason=_why(scales) if agrees else TargetReason.SOURCE_CHANGED,
     )
 
 
@@ -55,6 +60,32 @@ def _other_scale_up(state: TargetState, seen: CandidateObserved, pod: CandidateP
     if seen.scale_up is None or seen.scale_up == pod.scale_up or pod.node or state.held is not None:
         return None
     return seen.scale_up
+
+
+def gates(state: TargetState, seen: CandidateObserved) -> PodGatesSet | None:
+    """Return what its source says of a bound Pod's readiness gates that the Pod does not. What the Pod has said once,
+    and does not any more, somebody here has changed: it is left until the source says something else."""
+    pod = state.pod
+    if pod is None or not pod.node or pod.deleting or pod.phase in ENDED_PHASES or state.bound is None or state.missing:
+        return None
+    unsaid = [one for one in seen.gates if one not in pod.gates and one not in state.agreed]
+    return PodGatesSet(uid=pod.uid, conditions=unsaid, reason=TargetReason.GATES_CHANGED) if unsaid else None
+
+
+def _unsaid_source(seen: CandidateObserved, pod: CandidatePodObserved) -> str:
+    """Return the cluster that a member of a gang comes from, if its Pod does not say so: gangs are told apart by it."""
+    return seen.origin.cluster if of_group(seen) and pod.source != seen.origin.cluster else ""
+
+
+def of_group(seen: CandidateObserved) -> bool:
+    """Whether a candidate's Pod names a PodGroup, or may: of one that an earlier version saw that was not noted."""
+    if seen.least > 0 or seen.changeable is None:
+        return True
+    return f"annotations/{GROUP_NAME}" in seen.changeable.marks
+
+
+def _why(scales: bool | None) -> TargetReason:
+    return TargetReason.SOURCE_UNMARKED if scales is None else TargetReason.SCALE_UP_CHANGED
 
 
 def _is_news(said: AmendmentRefused | None, seen: CandidateObserved, unfit: _Unfit) -> bool:

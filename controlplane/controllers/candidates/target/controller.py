@@ -13,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import CANDIDATE_LABEL, CANDIDATE_SOURCES, CANDIDATES, PODS
+from controlplane.controllers.candidates.objects import CANDIDATE_SOURCES, CANDIDATES, PODS
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import calls as calls
 from controlplane.controllers.candidates.target import events
@@ -25,6 +25,7 @@ from controlplane.controllers.candidates.target.render import target_bodies, tar
 from controlplane.controllers.candidates.target.state import STREAM, TargetState, candidate_stream, target_fold
 from controlplane.controllers.candidates.target.unread import UnreadCandidateObjects
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterRestored, KindSynced
+from controlplane.kube.candidate_pods import is_candidates
 from controlplane.kube.kinds import Request, meta
 from controlplane.kube.requests import Obsolete
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
@@ -68,7 +69,7 @@ class TargetController(WritingController[events.TargetWrite]):
         if isinstance(new.event, events.CandidatePodGone):
             # Pods of all sorts share one watch. That the stream is unknown says nothing: what was seen just now may not
             # be folded yet.
-            ours = new.event.uid in self._pods or CANDIDATE_LABEL in (meta(change.object).get("labels") or {})
+            ours = new.event.uid in self._pods or is_candidates(meta(change.object))
             return new if ours or new.stream in self.candidates else None
         return new
 
@@ -221,7 +222,7 @@ class TargetController(WritingController[events.TargetWrite]):
         unread = self.unread.seen(kind)
         if kind == CANDIDATES.name:
             return unread | {
-                s.seen.uid: (s.namespace, s.name, s.seen.resource_version) for s in states if s.seen is not None
+                one.uid: (s.namespace, s.name, one.resource_version) for s in states if (one := s.seen or s.leaving)
             }
         if kind == PODS.name:
             return unread | {

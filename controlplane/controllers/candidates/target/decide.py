@@ -15,8 +15,14 @@ import msgspec
 from controlplane.controllers.candidates.objects import FINALIZER, PermitSpec
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
-from controlplane.controllers.candidates.target.changes import amended
-from controlplane.controllers.candidates.target.permissions import lends_token, pod_not_made, unfit_class, unfit_for
+from controlplane.controllers.candidates.target.changes import amended, gates
+from controlplane.controllers.candidates.target.permissions import (
+    lends_token,
+    not_invited,
+    pod_not_made,
+    unfit_class,
+    unfit_for,
+)
 from controlplane.controllers.candidates.target.report import report_of
 from controlplane.controllers.candidates.target.state import AMENDMENT, POD, TargetState
 from controlplane.runtime.decision_pass import DecisionPass, PassResult
@@ -112,7 +118,8 @@ class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved,
     def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
         """Whether a decision takes the place of an open one: a removal of all, a fence of a binding, a newer change."""
         if isinstance(decision, events.PodAmended) and isinstance(opened, events.PodAmended):
-            return (decision.template, decision.scale_up) != (opened.template, opened.scale_up)
+            asked = [(one.template, one.scale_up, one.source) for one in (decision, opened)]
+            return asked[0] != asked[1]
         if isinstance(decision, events.PodRemoved):
             return not isinstance(opened, events.PodRemoved)
         if isinstance(decision, events.FinalizerReleased):
@@ -129,7 +136,9 @@ def target_decide(
         return pass_.plan
     seen = state.seen
     if seen is None:
-        if not _has_unread_owner(state, context):
+        if state.leaving is not None:
+            _let_go(pass_, state.leaving, context)
+        elif not _has_unread_owner(state, context):
             _remove_pod(pass_, TargetReason.DELETED)
     elif seen.deleting:
         _let_go(pass_, seen, context)
@@ -151,14 +160,17 @@ def _remove_pod(pass_: _Pass, reason: TargetReason) -> None:
         pass_.write(events.PodRemoved(uid=pod.uid, reason=reason))
 
 
-def _let_go(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
+def _let_go(
+    pass_: _Pass, seen: events.CandidateObserved | events.UnreadCandidateDeleted, context: TargetContext
+) -> None:
     """The Candidate is being deleted: its Pod first, and the object only when the Pod has stopped."""
     state = pass_.state
     if state.held is not None and state.binding is None:
         pass_.say(events.Unreserved(number=state.held.number, reason=TargetReason.DELETED))
-    if state.pod is not None:
+    foreign = _is_foreign(state.trouble.get(POD))
+    if state.pod is not None and (state.pod.owner == seen.uid or not foreign):
         _remove_pod(pass_, TargetReason.DELETED)
-    elif context.unread_pod is not None and not _is_foreign(state.trouble.get(POD)):
+    elif state.pod is None and context.unread_pod is not None and not foreign:
         pass_.write(events.PodRemoved(uid=context.unread_pod.uid, reason=TargetReason.DELETED))
     elif FINALIZER in seen.finalizers:
         pass_.write(
@@ -228,7 +240,7 @@ def judge(
         return seen.problem, seen.problem_message
     invitation = next((one for one in context.invitations if one.cluster == cluster), None)
     if invitation is None:
-        return TargetReason.NOT_INVITED, _not_invited(seen, context)
+        return TargetReason.NOT_INVITED, not_invited(seen, context.unread_invitations)
     if invitation.most and context.before >= invitation.most:
         return (
             TargetReason.TOO_MANY_CANDIDATES,
@@ -242,14 +254,6 @@ def judge(
     if failure is not None and failure.action == events.PodMade.__name__:
         return pod_not_made(seen, failure)
     return "", ""
-
-
-def _not_invited(seen: events.CandidateObserved, context: TargetContext) -> str:
-    """Return that a source is not invited, as far as that is known, and what to do about it."""
-    for unread in context.unread_invitations:
-        return f'CandidateSource "{unread.name}" of namespace "{seen.namespace}" cannot be read: mend {unread.error}'
-    cluster = seen.origin.cluster
-    return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
 
 
 def _keep(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:
@@ -270,6 +274,8 @@ def _amend(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext)
         pass_.say(found)
     elif found is not None and not pass_.plan.decisions:
         pass_.write(found)
+    elif (said := gates(pass_.state, seen)) is not None and not pass_.plan.decisions:
+        pass_.write(said)
 
 
 def _make(pass_: _Pass, seen: events.CandidateObserved, context: TargetContext) -> None:

@@ -61,7 +61,8 @@ class CandidateObserved(SourceObservation):
     `beyond_baseline` and `beyond_restricted`: what these levels of the Pod Security Standards forbid of it, the second
     without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
     is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
-    if its source leaves that to us."""
+    if its source leaves that to us. `gates`: how the conditions stand, by its source, that the Pod's readiness waits
+    for."""
 
     origin: Origin
     template: str
@@ -83,6 +84,16 @@ class CandidateObserved(SourceObservation):
     changeable: Changeable | None = None
     fixed: str = ""
     scale_up: bool | None = None
+    gates: list[Condition] = []
+
+
+class UnreadCandidateDeleted(SourceObservation):
+    """A Candidate of this cluster that does not fit its API is being deleted; `error` says what does not fit. What it
+    is
+    kept for is read all the same: its `finalizers`."""
+
+    finalizers: list[str] = []
+    error: str = ""
 
 
 class CandidateVanished(SourceObjectGone):
@@ -92,7 +103,9 @@ class CandidateVanished(SourceObjectGone):
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
-    annotations. `stopped`: it is being deleted, and its end is that of its deletion.
+    annotations, and so does `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup).
+    `gates`: how the conditions stand that its readiness waits for. `stopped`: it is being deleted, and its end is that
+    of its deletion.
     """
 
     owner: str
@@ -104,6 +117,8 @@ class CandidatePodObserved(SourceObservation):
     tolerations: list[dict[str, Any]] = []
     scale_up: bool = True
     stopped: bool = False
+    source: str = ""
+    gates: list[Condition] = []
 
 
 class CandidatePodGone(SourceObjectGone):
@@ -233,12 +248,22 @@ class PodMade(OnPod):
 
 class PodAmended(TargetWrite):
     """Bring the Pod in line with the Candidate's template, as far as a Pod may be changed: labels, annotations, images,
-    more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it."""
+    more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it; `source`: and have it
+    say which cluster it comes from."""
 
     WHAT: ClassVar[str] = "Template"
     uid: str
     template: str
     scale_up: bool | None = None
+    source: str = ""
+
+
+class PodGatesSet(TargetWrite):
+    """Set the conditions on the Pod that its readiness waits for, as they stand on the source pod."""
+
+    WHAT: ClassVar[str] = "Gates"
+    uid: str
+    conditions: list[Condition]
 
 
 class AmendmentRefused(TargetDecision):
@@ -316,6 +341,7 @@ class TargetWriteUnneeded(WriteUnneeded):
 
 TARGET_EVENTS: tuple[type[Event], ...] = (
     CandidateObserved,
+    UnreadCandidateDeleted,
     CandidateVanished,
     CandidatePodObserved,
     CandidatePodGone,
@@ -331,6 +357,7 @@ TARGET_EVENTS: tuple[type[Event], ...] = (
     FollowingAllowed,
     PodMade,
     PodAmended,
+    PodGatesSet,
     AmendmentRefused,
     PermitSeen,
     BindStarted,

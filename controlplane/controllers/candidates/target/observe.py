@@ -10,9 +10,8 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.controllers.candidates import constraints, objects
+from controlplane.controllers.candidates import constraints, objects, readiness
 from controlplane.controllers.candidates.objects import (
-    CANDIDATE_LABEL,
     CANDIDATE_SOURCES,
     CANDIDATES,
     PODS,
@@ -26,7 +25,8 @@ from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CONTAINERS, changeable_of
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
-from controlplane.kube.conditions import Condition
+from controlplane.kube.candidate_pods import SOURCE, is_candidates
+from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import BadValue, Misfit, number, section, text
 from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.kube.well_known import ENDED_PHASES
@@ -50,7 +50,7 @@ def observe(change: ObjectChange, now: datetime) -> NewEvent | None:
         change,
         now,
         lambda: _gone(kind, obj) if change.gone else _seen(kind, change.whole()),
-        lambda error: _refused(change.cluster, kind, obj, error),
+        lambda error: _leaving(kind, obj, error) or _refused(change.cluster, kind, obj, error),
     )
 
 
@@ -58,7 +58,7 @@ def _seen(kind: Kind, obj: Json) -> Built | None:
     if kind == CANDIDATES:
         return candidate(obj)
     if kind == PODS:
-        return pod(obj) if CANDIDATE_LABEL in section(meta(obj), "labels", "metadata") else None
+        return pod(obj) if is_candidates(meta(obj)) else None
     if kind == CANDIDATE_SOURCES:
         spec = section(obj, "spec")
         event = events.InvitationObserved(
@@ -117,7 +117,10 @@ def candidate(obj: Json) -> Built:
     try:
         permit = objects.permission(obj)
         reason, message = _problem(obj, whole, pod_spec)
+        if not reason and (large := objects.oversize(template)):
+            reason, message = TargetReason.POD_TOO_LARGE, large
         asks = _asks(whole, pod_spec)
+        asks["gates"] = readiness.said_of(readiness.gates_of(pod_spec), conditions_of(spec, "spec"))
     except fields.UNFIT as error:
         # What cannot be judged is not let through.
         reason, message = reason or TargetReason.INVALID_POD, message or _named(error)
@@ -154,7 +157,7 @@ def candidate(obj: Json) -> Built:
 def _named(error: Exception) -> str:
     """Return what does not fit, by the field of the Candidate that it is in."""
     said = str(error)
-    return said if said.startswith(("spec.template", "spec.permit")) else f"spec.template.{said}"
+    return said if said.startswith(("spec.template", "spec.permit", "spec.conditions")) else f"spec.template.{said}"
 
 
 def _asks(whole: Json, pod_spec: Json) -> Json:
@@ -257,6 +260,8 @@ def pod(obj: Json) -> Built:
         status=status.ref,
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
+        source=text(notes, SOURCE, "metadata.annotations"),
+        gates=readiness.gates_said(section(obj, "spec"), section(obj, "status")),
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
         stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),
     )
@@ -268,6 +273,18 @@ def _ends_by_force(spec: Json, status: Json) -> bool:
     succeeded, before it is gone (kubernetes 1.27), also if its containers would be started again."""
     phase, policy = status.get("phase"), spec.get("restartPolicy") or "Always"
     return (policy == "Always" and phase in ENDED_PHASES) or (policy == "OnFailure" and phase == "Failed")
+
+
+def _leaving(kind: Kind, obj: Json, error: Exception) -> Built | None:
+    """Return the event of a Candidate that cannot be read and is being deleted, None if that cannot be read either."""
+    try:
+        if kind != CANDIDATES or "deletionTimestamp" not in meta(obj):
+            return None
+        finalizers = fields.strings(meta(obj), "finalizers", "metadata")
+        event = events.UnreadCandidateDeleted(**fields.identity(obj), finalizers=finalizers, error=str(error))
+    except fields.UNFIT:
+        return None
+    return candidate_stream(event.namespace, event.name), event, ()
 
 
 def _refused(place: str, kind: Kind, obj: Json, error: Exception) -> Built:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.controllers.candidates.reasons import TargetReason
-from controlplane.controllers.candidates.target.events import CandidateObserved, InvitationObserved
+from controlplane.controllers.candidates.target.events import (
+    CandidateObserved,
+    InvitationObserved,
+    TargetObservationRefused,
+)
 from controlplane.kube import pod_security
 from controlplane.runtime.writes import WriteFailure, says_no
 
@@ -71,6 +75,15 @@ def unfit_class(
             f'spec.priorityClassName: "{wanted}" does not exist in this cluster: create it, or name another',
         )
     return None
+
+
+def not_invited(seen: CandidateObserved, unread: Sequence[TargetObservationRefused]) -> str:
+    """Return that a source is not invited, as far as that is known, and what to do about it. `unread` are the
+    CandidateSources of the namespace that cannot be read."""
+    for one in unread:
+        return f'CandidateSource "{one.name}" of namespace "{seen.namespace}" cannot be read: mend {one.error}'
+    cluster = seen.origin.cluster
+    return f'cluster "{cluster}" is not invited into namespace "{seen.namespace}": create a CandidateSource there'
 
 
 def pod_not_made(seen: CandidateObserved, failure: WriteFailure) -> tuple[str, str]:

@@ -17,6 +17,7 @@ TARGET_EVENTS: tuple[type[Event], ...] = events.TARGET_EVENTS
 WRITES: Mapping[str, str] = {
     events.PodMade.__name__: "the Pod's creation",
     events.PodAmended.__name__: "the change of the Pod",
+    events.PodGatesSet.__name__: "the conditions of its readiness gates",
     events.BindStarted.__name__: "the binding",
     events.PodFenced.__name__: "the touch that stops a late binding",
     events.PodRemoved.__name__: "the Pod's deletion",
@@ -67,6 +68,7 @@ def _no_node(event: events.NotSchedulable) -> str:
 PHRASES: Mapping[type[Event], Phrase] = told(
     {
         events.CandidateObserved: _candidate,
+        events.UnreadCandidateDeleted: "candidate is being deleted, and cannot be understood: {e.error}",
         events.CandidateVanished: "candidate is gone",
         events.CandidatePodObserved: _pod,
         events.CandidatePodGone: "pod is gone",
@@ -87,6 +89,9 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.FollowingAllowed: lambda e: f"{', '.join(e.kinds) or 'nothing more'} may come with the candidate",
         events.PodMade: "pod is to be made",
         events.PodAmended: "pod is to follow a change of its source",
+        events.PodGatesSet: lambda e: (
+            f"pod is to have the conditions {', '.join(f'{one.type}={one.status}' for one in e.conditions)}"
+        ),
         events.AmendmentRefused: "a change of the source pod is not followed: {e.message}",
         events.PermitSeen: "permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
         events.BindStarted: "pod is to be bound to node {e.node}, by permit {e.number}",
@@ -116,6 +121,7 @@ REASONS: Mapping[TargetReason, Sentence] = {
         "the CandidateSource does not allow the class", "the CandidateSource does not allow its priority class"
     ),
     R.INVALID_POD: Sentence("a field of the template is wrong", "a field of its template is wrong"),
+    R.POD_TOO_LARGE: Sentence("the template is larger than a Candidate can be", "its template is too large"),
     R.FORGED_ANNOTATION: Sentence(
         "the template carries a mark that only the target sets", "its template carries a mark that only this side sets"
     ),
@@ -123,6 +129,12 @@ REASONS: Mapping[TargetReason, Sentence] = {
     R.POD_REFUSED: Sentence("the API server refused the Pod", "the API server refused the Pod"),
     R.CANNOT_BE_CHANGED: Sentence("no Pod may be changed so", "no Pod may be changed so"),
     R.SOURCE_CHANGED: Sentence("the source pod was changed", "its source pod was changed"),
+    R.GATES_CHANGED: Sentence(
+        "so they stand on the source pod", "so the conditions of its readiness gates stand on its source pod"
+    ),
+    R.SOURCE_UNMARKED: Sentence(
+        "it does not say which cluster it comes from", "its Pod does not say which cluster it comes from"
+    ),
     R.SCALE_UP_CHANGED: Sentence(
         "the source says otherwise whose autoscaler may add nodes",
         "its source says otherwise whose autoscaler may add nodes",

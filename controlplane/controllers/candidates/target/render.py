@@ -18,11 +18,14 @@ from controlplane.controllers.candidates.objects import (
     TEMPLATE,
     stamp,
 )
+from controlplane.controllers.candidates.readiness import as_said
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
+from controlplane.controllers.candidates.target.changes import of_group
 from controlplane.controllers.candidates.target.decide import TargetPolicy
 from controlplane.controllers.candidates.target.events import Changeable
 from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.candidate_pods import SOURCE
 from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request
 from controlplane.kube.pod_groups import QUORUM
 from controlplane.kube.requests import Obsolete, body_in, merge_diff
@@ -66,6 +69,11 @@ def target_render(
                 uid=decision.uid,
                 resource_version=decision.resource_version,
             )
+        case events.PodGatesSet():
+            said = {"conditions": [as_said(one) for one in decision.conditions]}
+            return Request(
+                "patch", pod, {"status": said}, subresource="status", content_type=STRATEGIC_PATCH, uid=decision.uid
+            )
         case events.BindStarted():
             if now >= decision.before:
                 raise Obsolete("the lease is too near its end to begin a binding")
@@ -106,6 +114,7 @@ def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: T
                 **(head.get("annotations") or {}),
                 TEMPLATE: decision.template,
                 **({QUORUM: str(seen.least)} if seen.least > 0 else {}),
+                **({SOURCE: seen.origin.cluster} if of_group(seen) else {}),
                 **({SCALE_UP: "false"} if seen.scale_up is False else {}),
             },
             "ownerReferences": [
@@ -134,15 +143,27 @@ def _own(spec: Json) -> Json:
 
 
 def _change(state: TargetState, decision: events.PodAmended, template: Json) -> Json:
-    seen, pod, made = state.seen, state.pod, state.made
+    seen, pod = state.seen, state.pod
     if pod is None or pod.uid != decision.uid or seen is None or seen.template != decision.template:
         raise Obsolete("the Pod is gone, or is to be changed otherwise")
-    agrees = pod.template or (made.template if made is not None else "")
-    before = made.known.get(agrees) if made is not None else None
-    found = patch(template, pod, decision.template, before, seen.changeable or Changeable())
+    found = _followed(state, pod, seen, decision.template, template)
+    if decision.source:
+        found["metadata"]["annotations"][SOURCE] = decision.source
     if decision.scale_up is not None:
         found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
     return found
+
+
+def _followed(
+    state: TargetState, pod: events.CandidatePodObserved, seen: events.CandidateObserved, ref: str, template: Json
+) -> Json:
+    """Return the patch that brings a Pod in line with a template; one that agrees with it is left as it is."""
+    made = state.made
+    agrees = pod.template or (made.template if made is not None else "")
+    if agrees == ref:
+        return {"metadata": {"annotations": {TEMPLATE: ref}}}
+    before = made.known.get(agrees) if made is not None else None
+    return patch(template, pod, ref, before, seen.changeable or Changeable())
 
 
 def _binding(pod: ObjectRef, decision: events.BindStarted) -> Request:

@@ -6,12 +6,14 @@ these states alone, so a scheduler that starts anew holds what it held."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import Made, amended, made_of
+from controlplane.kube.conditions import Condition
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, streams_of
@@ -25,20 +27,23 @@ _replace = msgspec.structs.replace
 class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
-    `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held` is the one
-    that is held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on its way
-    (`bind_failed`: nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not
-    confirmed one after the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended.
-    `withdrawn` is what was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the
-    changes of the bound Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID
-    of the Pod that was touched last, so that no older binding is made; `said` is the number of the last status that was
-    told."""
+    `leaving`: it is being deleted, and cannot be read. `agreed`: what its source says of readiness gates that the Pod
+    has said too. `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held`
+    is the one that is held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on
+    its way (`bind_failed`: nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were
+    not confirmed one after the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not
+    ended. `withdrawn` is what was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts
+    the changes of the bound Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the
+    UID of the Pod that was touched last, so that no older binding is made; `said` is the number of the last status that
+    was told."""
 
     namespace: str
     name: str
     version: int = 0
     position: int = 0
     seen: events.CandidateObserved | None = None
+    leaving: events.UnreadCandidateDeleted | None = None
+    agreed: list[Condition] = []
     admitted: bool = False
     admitted_at: int = 0
     refused: events.Refused | None = None
@@ -68,7 +73,7 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     @property
     def settled(self) -> bool:
         """Whether nothing more can come of it."""
-        return self.seen is None and self.pod is None and not self.effects
+        return self.seen is None and self.leaving is None and self.pod is None and not self.effects
 
     @property
     def unfenced(self) -> bool:
@@ -116,10 +121,12 @@ def _folded(state: TargetState, recorded: Recorded) -> TargetState:
     match event:
         case events.CandidateObserved():
             return _fold_candidate(state, event)
+        case events.UnreadCandidateDeleted():
+            return _fold_leaving(state, event)
         case events.CandidateVanished():
-            if state.seen is None or state.seen.uid != event.uid:
+            if event.uid not in (one.uid for one in (state.seen, state.leaving) if one is not None):
                 return state
-            return _replace(closed(state, CANDIDATE), seen=None, held=None, admitted=False)
+            return _replace(closed(state, CANDIDATE), seen=None, leaving=None, held=None, admitted=False)
         case events.CandidatePodObserved() | events.CandidatePodGone():
             return _fold_pod(state, event)
         case events.TargetWriteFailed():
@@ -134,6 +141,7 @@ def _folded(state: TargetState, recorded: Recorded) -> TargetState:
 
 CANDIDATE, POD = f"{events.HERE}/{events.StatusReported.WHAT}", f"{events.HERE}/{events.PodMade.WHAT}"
 AMENDMENT = f"{events.HERE}/{events.PodAmended.WHAT}"
+GATES = f"{events.HERE}/{events.PodGatesSet.WHAT}"
 
 
 def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState:
@@ -204,8 +212,18 @@ def _preempt_permit(state: TargetState) -> int:
     return permit.number if permit is not None and permit.kind == "Preempt" else 0
 
 
+def _fold_leaving(state: TargetState, event: events.UnreadCandidateDeleted) -> TargetState:
+    state, before = _replace(closed(state, CANDIDATE), leaving=event), state.seen
+    if before is None:
+        return state
+    if before.uid != event.uid:
+        return _replace(state, seen=None, held=None, admitted=False)
+    told: dict[str, Any] = {"deleting": True, "resource_version": event.resource_version}
+    return _replace(state, seen=_replace(before, finalizers=event.finalizers, **told))
+
+
 def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> TargetState:
-    before = state.seen
+    before, state = state.seen, _replace(state, leaving=None)
     if before is None and not state.reservations:
         # A new candidate has reserved nothing. One that a backup brought back has, and old permits must not be for what
         # is reserved now.
@@ -241,7 +259,8 @@ def _fold_candidate(state: TargetState, seen: events.CandidateObserved) -> Targe
 def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.CandidatePodGone) -> TargetState:
     if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
-    state = closed(closed(state, POD), AMENDMENT)
+    state = closed(closed(closed(state, POD), AMENDMENT), GATES)
+    state = _replace(state, agreed=_agreed(state, event))
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _unbound(state)
@@ -252,6 +271,13 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
         # not yet gone.
         state = _replace(state, missing=(event.uid, event.node) != (state.bound.uid, state.bound.node))
     return _replace(state, pod=event, amendment=_unfollowed(state.amendment, event))
+
+
+def _agreed(state: TargetState, pod: events.CandidatePodObserved) -> list[Condition]:
+    """Return what the source says of readiness gates that the Pod says, or has said before."""
+    wanted = state.seen.gates if state.seen is not None else []
+    before = state.agreed if state.pod is not None and state.pod.uid == pod.uid else []
+    return [one for one in wanted if one in pod.gates or one in before]
 
 
 def _unfollowed(
@@ -266,7 +292,7 @@ def _unfollowed(
 def _fold_pod_gone(state: TargetState, event: events.CandidatePodGone) -> TargetState:
     if state.pod is not None and state.pod.uid != event.uid:
         return state
-    state = closed(closed(state, POD), AMENDMENT)
+    state = closed(closed(closed(state, POD), AMENDMENT), GATES)
     state = _replace(_unbound(state), pod=None, bind_failures=0, bind_after=None)
     ours = state.bound is not None and state.bound.uid == event.uid
     return _replace(state, missing=True) if ours and state.pod_phase not in ENDED_PHASES else state

@@ -14,6 +14,7 @@ from controlplane.log.event import Recorded
 
 _ENDS = (
     events.CandidateObserved,
+    events.UnreadCandidateDeleted,
     events.CandidateVanished,
     events.CandidatePodObserved,
     events.CandidatePodGone,

@@ -27,7 +27,7 @@ from controlplane.controllers.scheduling.events import (
     SchedulingWriteFailed,
     SchedulingWriteUnneeded,
 )
-from controlplane.controllers.scheduling.gangs.state import Place, StartProgress
+from controlplane.controllers.scheduling.gangs.place import UNMARKED, Place, StartProgress
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.state import StreamState, gang_stream
 from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Request, meta
@@ -196,23 +196,37 @@ class PodGroupConditions(StreamController[GangState]):
         }
 
     def judged(self, place: Place) -> GangJudged | None:
-        """Return what was said of a group last."""
-        state = self.states.get(gang_stream(*place))
+        """Return what was said of a PodGroup last."""
+        state = self.states.get(gang_stream(*place[:2]))
         return state.judged if state is not None else None
 
     def proposed(self, place: Place, events: Sequence[tuple[Event, int]]) -> ProposedAppend:
         """Return what is decided about a group, to be appended; each with the position of the event with which the
         members came to stand so.
         """
-        stream = gang_stream(*place)
-        if stream not in self.states:  # the group was seen, and that is not in the log yet
-            new = [NewEvent(stream=stream, event=event, caused_by=members) for event, members in events]
-            return ProposedAppend(new, {stream: 0})
-        new = [one for event, members in events for one in self.said(stream, event, members=members)]
-        return ProposedAppend(new, {stream: self.states[stream].version})
+        new: list[NewEvent] = []
+        expected: dict[str, int] = {}
+        for event, members in events:
+            stream = _start_stream(place) if isinstance(event, GangStart) else gang_stream(*place[:2])
+            known = self.states.get(stream)  # None: the group was seen, and that is not in the log yet
+            one = NewEvent(stream=stream, event=event, caused_by=members)
+            new += [one] if known is None else self.said(stream, event, members=members)
+            expected[stream] = known.version if known is not None else 0
+        return ProposedAppend(new, expected)
 
-    def started(self, place: Place) -> StartProgress:
-        """Return how far a group's start had come when that was recorded last."""
-        state = self.states.get(gang_stream(*place))
+    def started(self, place: Place, *, alone: bool) -> StartProgress:
+        """Return how far a gang's start had come when that was recorded last. Before gangs of a source had
+        streams of their own, it was on that of their PodGroup: it is a gang's that is `alone` with its name.
+        """
+        own, shared = _start_stream(place), gang_stream(*place[:2])
+        state = self.states.get(own) or (self.states.get(shared) if alone else None)
         start = state.start if state is not None else None
         return StartProgress(start.together, start.failures, start.until) if start is not None else StartProgress()
+
+
+def _start_stream(place: Place) -> str:
+    """Return the stream that has how far a gang's start has come: its PodGroup's, and one beside it for each source of
+    pods.
+    """
+    stream = gang_stream(*place[:2])
+    return stream if place.source in ("", UNMARKED) else f"{stream}/{place.source}"

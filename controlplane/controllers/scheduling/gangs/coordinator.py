@@ -15,7 +15,8 @@ from typing import Protocol
 from controlplane.controllers.scheduling.binding.protocol import BindingProtocol, ProposedAppend
 from controlplane.controllers.scheduling.events import GangJudged, GangStart, SchedulingFailed
 from controlplane.controllers.scheduling.gangs.conditions import PodGroupConditions
-from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, StartProgress
+from controlplane.controllers.scheduling.gangs.place import GANG, UNMARKED, PermittedMembers, Place, StartProgress
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.queue.queue import QueuePlace as Where
 from controlplane.controllers.scheduling.reasons import SchedulingReason
@@ -47,6 +48,7 @@ class GangCoordinator:
         self._stands: dict[Place, str] = {}
         self._resting: dict[Place, datetime] = {}
         self._all_may: set[str] = set()
+        self._permitted = PermittedMembers()
         self._begun = False
         self._noted: dict[Place, StartProgress] = {}  # what the log knows of each start, or will
         self._noting: set[Place] = set()
@@ -89,14 +91,23 @@ class GangCoordinator:
         if not protocol.may_bind(stream, now):
             return False
         place = self._place(identity, now)
+        if place is not None and place.source == UNMARKED:
+            return False
         group = self._gangs.groups.get(place) if place is not None else None
         if place is None or group is None or not protocol.asks_others or self._gangs.bound(place):
             return True
-        ready = [one for one in self._gangs.members(place) if self._bound_or_may(one, now)]
-        if len(ready) < group.min_member:
+        return self._is_quorum(place, identity, group.min_member, now)
+
+    def _is_quorum(self, place: Place, identity: str, least: int, now: datetime) -> bool:
+        """Whether enough of a gang may be bound, now that one more may."""
+        if self._permitted.is_of_quorum(place, identity, now):
+            return True
+        if not self._permitted.may_suffice(place, identity, least):
             return False
-        self._all_may.update(one for one in ready if one != identity)
-        return True
+        ready = {one for one in self._gangs.members(place) if self._bound_or_may(one, now)}
+        enough = self._permitted.found(place, ready, least, now)
+        self._all_may.update(ready - {identity} if enough else ())
+        return enough
 
     def _bound_or_may(self, identity: str, now: datetime) -> bool:
         pod = self._gangs.pod(identity)
@@ -117,6 +128,7 @@ class GangCoordinator:
         place = self._place(identity, now)
         if place is None:
             return
+        self._permitted.changed()
         self._expire(place, now)
         rested = self._gangs.resting(place) is not None
         self._turn_back(place, self._set_back(place, identity, self._gangs.freed))
@@ -125,6 +137,7 @@ class GangCoordinator:
 
     def gone(self, identity: str) -> None:
         """A pod is on its node, or left: there is nothing to give back."""
+        self._permitted.changed()
         self._gangs.freed(identity)
 
     def failed(self, identity: str, now: datetime, why: str, *, nominated: bool) -> None:
@@ -222,6 +235,7 @@ class GangCoordinator:
         if not self._gangs.members(place) and place not in self._gangs.groups:
             for table in (self._stands, self._resting, self._began, self._moved):
                 table.pop(place, None)
+            self._permitted.forget(place)
 
     def _ask_again(self, place: Place, now: datetime) -> None:
         for identity in self._gangs.members(place):
@@ -295,7 +309,10 @@ class GangCoordinator:
             return None
         known = self._noted.get(place)
         if known is None:
-            known = self._noted[place] = self.recorded.started(place)
+            others = self._gangs.others(place)
+            if place.source and UNMARKED in others:
+                return None  # whose start the log of an earlier version tells of is not known yet
+            known = self._noted[place] = self.recorded.started(place, alone=not others)
             self._gangs.recall(place, known)
             if (until := self._gangs.resting(place)) is not None:
                 self._resting[place] = until

@@ -11,6 +11,7 @@ from controlplane.kube import pod_requests as asked
 from controlplane.kube.pod_fields import Obj, PodMisfit, number, section, text
 from controlplane.kube.pod_groups import GroupSpec
 
+Name = tuple[str, str]  # namespace and name of a PodGroup
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,6 +39,52 @@ def read_group(obj: Obj, place: tuple[str, str], where: str) -> GroupSpec:
     return GroupSpec(
         namespace=place[0], name=place[1], created=since, min_member=wanted, min_resources=plain, timeout=None
     )
+
+
+class PodGroupsHere:
+    """The PodGroups and PriorityClasses of this cluster, as they are read; `problems`: why a PodGroup cannot be."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Name, GroupSpec] = {}
+        self.problems: dict[Name, str] = {}
+        self._classes: dict[str, int] = {}
+        self._class_of: dict[Name, str] = {}
+
+    def put(self, name: Name, obj: Obj, where: str) -> None:
+        """Read a PodGroup; `PodMisfit` names the field of one that cannot be read."""
+        self.groups.pop(name, None)
+        try:
+            group = read_group(obj, name, where)
+            self._class_of[name] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
+        except PodMisfit as problem:
+            self.problems[name] = str(problem)
+            raise
+        self.problems.pop(name, None)
+        self.groups[name] = group
+
+    def drop(self, name: Name) -> None:
+        """Forget a PodGroup."""
+        for table in (self.groups, self.problems, self._class_of):
+            table.pop(name, None)
+
+    def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
+        """Read a PriorityClass, by which a group may be ordered."""
+        name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
+        self._classes[name] = number(obj, "value", where)
+
+    def drop_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self._classes.pop(name, None)
+
+    def priority(self, name: Name) -> int | None:
+        """Return the priority that a PodGroup's class gives it, None if it names none that is there."""
+        return self._classes.get(self._class_of.get(name, ""))
+
+
+def name_of(obj: Obj, where: str) -> Name:
+    """Return namespace and name of a PodGroup."""
+    meta = section(obj, "metadata", where)
+    return text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
 
 
 def follows(pod: Pod) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import msgspec
 
-from controlplane.controllers.scheduling.gangs.objects import follows, read_group
+from controlplane.controllers.scheduling.gangs.objects import Name, PodGroupsHere, follows, name_of
+from controlplane.controllers.scheduling.gangs.place import UNMARKED, MemberCounts, Place, StartProgress, place_of
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_fields import Obj, PodMisfit, items, number, section, text
+from controlplane.kube.pod_fields import Obj, items
 from controlplane.kube.pod_groups import (
     EMPTY,
     GangDefaults,
@@ -28,29 +28,12 @@ from controlplane.kube.pod_groups import (
     Stage,
 )
 
-GANG = "Gang"
-Place = tuple[str, str]
-
-
-class StartProgress(NamedTuple):
-    """How far a group's start has come: see `GangStart`."""
-
-    together: bool = False
-    failures: int = 0
-    until: datetime | None = None
-
-
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def place_of(pod: Pod) -> Place | None:
-    """Return namespace and name of the group that a pod names, None if it names none."""
-    return (pod.namespace, pod.group) if pod.group else None
-
-
 class ClusterGangs:
-    """See the module. `enabled` once a profile has the plugin; `changed` holds the groups that the loop has to look at
-    again.
+    """See the module. `enabled` once a profile has the plugin; `groups` what each gang asks for; `changed` which
+    the loop has to look at again.
     """
 
     def __init__(self) -> None:
@@ -58,75 +41,70 @@ class ClusterGangs:
         self.limits = GangDefaults()
         self.now = _BEGINNING
         self.groups: dict[Place, GroupSpec] = {}
-        self.problems: dict[Place, str] = {}
+        self.here = PodGroupsHere()
         self.changed: dict[Place, None] = {}
         self.lost: set[Place] = set()  # groups of which a member went, or whose wishes changed: everybody looks again
         self.short: set[Place] = set()  # groups that `minResources` kept back last
-        self._classes: dict[str, int] = {}
-        self._class_of: dict[Place, str] = {}
+        self._of_name: dict[Name, set[Place]] = {}  # the gangs that have members
         self._gangs: dict[Place, GangProgress] = {}
         self._pods: dict[Place, dict[str, Pod]] = {}
+        self._counts: dict[Place, MemberCounts] = {}
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
         self._waited_for: set[Place] = set()
-        self._lent: set[Place] = set()  # groups that are not here: candidates' Pods say what their source knows
 
     # ---------------------------------------------------------------- what the watches show
 
     def put(self, obj: Obj, where: str = "podGroup") -> None:
         """Read a PodGroup; one that cannot be read is as if it were not there, and `PodMisfit` names the field."""
-        meta = section(obj, "metadata", where)
-        place = text(meta, "namespace", f"{where}.metadata"), text(meta, "name", f"{where}.metadata")
-        before = self.groups.pop(place, None)
-        self.changed[place] = None
-        self._lent.discard(place)
+        name = name_of(obj, where)
         try:
-            group = read_group(obj, place, where)
-            self._class_of[place] = text(section(obj, "spec", where), "priorityClassName", f"{where}.spec")
-        except PodMisfit as problem:
-            self.problems[place] = str(problem)
-            raise
-        self.problems.pop(place, None)
+            self.here.put(name, obj, where)
+        finally:
+            self._renew(name)
+
+    def drop(self, name: Name) -> None:
+        """Forget a PodGroup."""
+        self.here.drop(name)
+        self._renew(name)
+
+    def _renew(self, name: Name) -> None:
+        """A PodGroup came, changed or went: it counts for this cluster's pods, and for each source's by themselves."""
+        for place in sorted({Place(*name), *self._of_name.get(name, ())}):
+            self.changed[place] = None
+            before, group = self.groups.get(place), self._asked(place)
+            self._ask(place, group)
+            if before is not None and group is not None and before != group:
+                self.lost.add(place)
+
+    def _asked(self, place: Place) -> GroupSpec | None:
+        """Return what a gang asks for: a group that is not here is what its candidates' source says of it; a PodGroup
+        of this cluster says more, also a bad one.
+        """
+        name = place[:2]
+        if name in self.here.groups or name in self.here.problems:
+            return self.here.groups.get(name)
+        counts = self._counts.get(place)
+        least = counts.least if counts is not None else 0
+        known = self.groups.get(place)
+        since = known.created if known is not None else self.now
+        return GroupSpec(namespace=place[0], name=place[1], created=since, min_member=least) if least else None
+
+    def _ask(self, place: Place, group: GroupSpec | None) -> None:
+        if group is None:
+            self.groups.pop(place, None)
+            return
         self.groups[place] = group
         if place in self._gangs:
             self._gangs[place] = rules.together(group, self._gangs[place])
-        if before is not None and before != group:
-            self.lost.add(place)
-
-    def drop(self, place: Place) -> None:
-        """Forget a PodGroup."""
-        self.changed[place] = None
-        for table in (self.groups, self.problems, self._class_of):
-            table.pop(place, None)
-        self._lend(place)
 
     def _lend(self, place: Place) -> None:
-        """Have a group that is not here be what its candidates' source says of it; a PodGroup of this cluster says
-        more, also a bad one.
-        """
-        if (place in self.groups and place not in self._lent) or place in self.problems:
-            return
-        least, known = max((pod.least for pod in self._pods.get(place, {}).values()), default=0), self.groups.get(place)
-        if least == (known.min_member if known is not None else 0):
-            return
-        if least:
-            self._lent.add(place)
-            since = known.created if known is not None else self.now
-            self.groups[place] = GroupSpec(namespace=place[0], name=place[1], created=since, min_member=least)
-        else:
-            self._lent.discard(place)
-            self.groups.pop(place, None)
-        self.changed[place] = None
-        self.lost.add(place)
-
-    def put_class(self, obj: Obj, where: str = "priorityClass") -> None:
-        """Read a PriorityClass, by which a group may be ordered."""
-        name = text(section(obj, "metadata", where), "name", f"{where}.metadata")
-        self._classes[name] = number(obj, "value", where)
-
-    def drop_class(self, name: str) -> None:
-        """Forget a PriorityClass."""
-        self._classes.pop(name, None)
+        """Have a gang be what its own pods say of it, where no PodGroup of this cluster does."""
+        group = self._asked(place)
+        if group != self.groups.get(place):
+            self._ask(place, group)
+            self.changed[place] = None
+            self.lost.add(place)
 
     def see(self, pod: Pod) -> None:
         """Take a pod in, or take note that it has changed. One that is being deleted counts no more: its place is as
@@ -138,9 +116,11 @@ class ClusterGangs:
         if place is None or pod.terminating:
             return
         self._places[pod.identity] = place
-        self._pods.setdefault(place, {})[pod.identity] = pod
-        if pod.least:
-            self._lend(place)
+        known = self._pods.setdefault(place, {})
+        self._counts.setdefault(place, MemberCounts()).change(known.get(pod.identity), pod)
+        known[pod.identity] = pod
+        self._of_name.setdefault(place[:2], set()).add(place)
+        self._lend(place)
         gated = self._gated.setdefault(place, set())
         was = pod.identity in gated
         (gated.add if _gated(pod) else gated.discard)(pod.identity)
@@ -155,17 +135,27 @@ class ClusterGangs:
         place = self._places.pop(identity, None)
         if place is None:
             return
-        self._pods[place].pop(identity, None)
+        self._counts[place].change(self._pods[place].pop(identity), None)
         self._gated[place].discard(identity)
         self._gangs[place] = rules.gone(self._gangs[place], identity)
         self.changed[place] = None
         self.lost.add(place)
         if not self._pods[place]:
-            for table in (self._pods, self._gangs, self._gated):
+            for table in (self._pods, self._gangs, self._gated, self._counts):
                 table.pop(place, None)
             self.short.discard(place)
-        if place in self._lent:
-            self._lend(place)
+            self._left(place)
+        self._lend(place)
+
+    def _left(self, place: Place) -> None:
+        """The last member of a gang went. Another one may speak for the PodGroup now, and know whose start is told."""
+        others = self._of_name[place[:2]]
+        others.discard(place)
+        self.changed.update(dict.fromkeys(sorted(others)))
+        if not others:
+            del self._of_name[place[:2]]
+        if place.source:
+            self.groups.pop(place, None)
 
     # ---------------------------------------------------------------- what is asked
 
@@ -187,11 +177,14 @@ class ClusterGangs:
 
     def hold(self, place: Place) -> GangHold | None:
         """Return why the members of a group may not be tried."""
+        if place.source == UNMARKED:
+            message = f"a Pod of PodGroup {place[1]} does not say which cluster it comes from yet"
+            return GangHold(reason="SourceUnknown", message=message)
         if self.singly(place):
             return None
         held = rules.hold(self.groups.get(place), self.gang(place), self.now)
         if held is not None and held.reason == "GroupMissing":
-            problem = self.problems.get(place)
+            problem = self.here.problems.get(place[:2])
             why = f"cannot be read: {problem}" if problem else "is not there"
             return _replace(held, message=f"PodGroup {place[1]} {why}")
         return held
@@ -204,18 +197,22 @@ class ClusterGangs:
         group = self.groups.get(place) if place is not None else None
         if place is None or group is None:
             return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
-        return rules.rank(_replace(group, priority=self.priority(place)), since, pod.name, follows=follows(pod))
+        name = "/".join(place[1:]) if place.source else group.name
+        named = _replace(group, name=name, priority=self.priority(place))
+        return rules.rank(named, since, pod.name, follows=follows(pod))
 
     def priority(self, place: Place) -> int:
         """Return a group's priority: its class's, and without one the highest of its pods."""
-        known = self._classes.get(self._class_of.get(place, ""))
+        known, counts = self.here.priority(place[:2]), self._counts.get(place)
         if known is not None:
             return known
-        return max((pod.priority for pod in self._pods.get(place, {}).values()), default=0)
+        return counts.priority if counts is not None else 0
 
     def singly(self, place: Place) -> bool:
         """Whether members are placed one by one: the gang has started, or enough of it has a place."""
         gang, group = self._gangs.get(place, EMPTY), self.groups.get(place)
+        if place.source == UNMARKED:
+            return False
         return group is not None and (gang.started or len(gang.assigned) >= group.min_member)
 
     def wait(self, place: Place) -> float | None:
@@ -236,7 +233,8 @@ class ClusterGangs:
 
     def bound(self, place: Place) -> int:
         """Return how many members are on nodes."""
-        return sum(bool(pod.node_name) for pod in self._pods.get(place, {}).values())
+        counts = self._counts.get(place)
+        return counts.on_nodes if counts is not None else 0
 
     def pod(self, identity: str) -> Pod | None:
         """Return a member."""
@@ -244,9 +242,15 @@ class ClusterGangs:
         return self._pods[place].get(identity) if place is not None else None
 
     def condition(self, place: Place, why: str = "") -> GroupCondition | None:
-        """Return the one condition of a group, None if the group is not there to carry it."""
-        group = self.groups.get(place) if place not in self._lent else None
+        """Return the one condition of a PodGroup, None if it is not there, or another gang speaks for it."""
+        group = self.here.groups.get(place[:2])
+        if min(self._of_name.get(place[:2], ()), default=place) != place:
+            return None
         return rules.group_condition(group, self._gangs.get(place, EMPTY), why) if group is not None else None
+
+    def others(self, place: Place) -> set[str]:
+        """Return the sources of the other gangs whose pods name the same PodGroup; "" for this cluster's own."""
+        return {other.source for other in self._of_name.get(place[:2], ()) if other != place}
 
     # ---------------------------------------------------------------- what the loop did
 

@@ -28,7 +28,7 @@ from controlplane.controllers.scheduling.framework.status import (
     unresolvable,
     unschedulable,
 )
-from controlplane.controllers.scheduling.gangs.state import place_of
+from controlplane.controllers.scheduling.gangs.place import place_of
 from controlplane.controllers.scheduling.snapshot.cluster import DisruptionBudget
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod

@@ -25,7 +25,8 @@ from controlplane.controllers.scheduling.framework.plugin import (
 )
 from controlplane.controllers.scheduling.framework.runtime import LONGEST_WAIT
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from controlplane.controllers.scheduling.gangs.state import GANG, ClusterGangs, Place, place_of
+from controlplane.controllers.scheduling.gangs.place import GANG, Place, place_of
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.snapshot import Snapshot

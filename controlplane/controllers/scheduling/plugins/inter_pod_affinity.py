@@ -22,6 +22,7 @@ from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Node, Pod
 from controlplane.controllers.scheduling.snapshot.pod_counts import Query, QueryTerm, Where, placed
 from controlplane.controllers.scheduling.snapshot.snapshot import Ints, Mask, Snapshot
+from controlplane.kube.kinds import NAMESPACES
 from controlplane.kube.selectors import Labels
 
 AFFINITY = status.unresolvable("node(s) didn't match pod affinity rules")
@@ -97,25 +98,36 @@ class _Pairs:
 @dataclass(slots=True)
 class _Counts:
     """PreFilter's state: pairs with existing pods that keep away, with pods that are sought, with pods that are
-    shunned.
+    shunned. `unclear` are pairs with existing pods that keep away whom is not known, since namespaces cannot be read;
+    `hidden` says why, None if they can.
     """
 
     existing_anti: _Pairs
+    unclear: _Pairs
     affinity: _Pairs
     anti: _Pairs
     required: tuple[AffinityTerm, ...]
     shunned: tuple[AffinityTerm, ...]
     own_labels: Labels
+    hidden: Status | None = None
 
     def clone(self) -> _Counts:
         return _Counts(
             self.existing_anti.clone(),
+            self.unclear.clone(),
             self.affinity.clone(),
             self.anti.clone(),
             self.required,
             self.shunned,
             self.own_labels,
+            self.hidden,
         )
+
+    def means(self, term: AffinityTerm, pod: Pod) -> _Pairs | None:
+        """Return the pairs in which a term of a pod that is there counts against this one, None if it does not."""
+        if self.hidden is not None and term.may_match(pod.namespace, pod.labels):
+            return self.unclear
+        return self.existing_anti if term.matches(pod.namespace, pod.labels, self.own_labels) else None
 
 
 class InterPodAffinity(
@@ -139,10 +151,17 @@ class InterPodAffinity(
         required = tuple(term.narrowed(known) for term in pod.affinity.required)
         shunned = tuple(term.narrowed(known) for term in pod.affinity.anti)
         found = _Counts(
-            _Pairs(snapshot), _Pairs(snapshot), _Pairs(snapshot), required, shunned, known.get(pod.namespace, {})
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            _Pairs(snapshot),
+            required,
+            shunned,
+            known.get(pod.namespace, {}),
+            _hidden(snapshot),
         )
         _count_existing_anti(found, pod, snapshot)
-        if not required and not shunned and found.existing_anti.empty:
+        if not required and not shunned and found.existing_anti.empty and found.unclear.empty:
             return framework.Prefiltered(status.SKIP)
         if required:
             counts = snapshot.matching(Query(tuple(_part(term) for term in required)))
@@ -163,9 +182,9 @@ class InterPodAffinity(
             return AFFINITY
         if any(found.anti.of(term.topology_key, node) > 0 for term in found.shunned):
             return ANTI
-        if any(found.existing_anti.of(key, node) > 0 for key in found.existing_anti.sums):
+        if _counts_there(found.existing_anti, node):
             return EXISTING_ANTI
-        return status.SUCCESS
+        return found.hidden if found.hidden is not None and _counts_there(found.unclear, node) else status.SUCCESS
 
     def filter_all(self, state: framework.CycleState, pod: Pod, snapshot: Snapshot, still: Mask) -> status.NodeStatuses:
         """Return the statuses of all nodes."""
@@ -180,6 +199,8 @@ class InterPodAffinity(
         refused = [(lacking, AFFINITY)]
         refused += [(found.anti.of_all(key) > 0, ANTI) for key in {term.topology_key for term in found.shunned}]
         refused += [(found.existing_anti.of_all(key) > 0, EXISTING_ANTI) for key in found.existing_anti.sums]
+        if found.hidden is not None:
+            refused += [(found.unclear.of_all(key) > 0, found.hidden) for key in found.unclear.sums]
         return status.node_statuses(count, *refused)
 
     def add_pod(self, state: framework.CycleState, pod: Pod, added: Pod, info: NodeInfo) -> Status:
@@ -193,8 +214,8 @@ class InterPodAffinity(
     def _change(self, state: framework.CycleState, pod: Pod, other: Pod, node: Node, step: int) -> Status:
         found: _Counts = state.data[self.name]
         for term in other.affinity.anti:
-            if term.matches(pod.namespace, pod.labels, found.own_labels):
-                found.existing_anti.add_one(term.topology_key, node, step)
+            if (pairs := found.means(term, pod)) is not None:
+                pairs.add_one(term.topology_key, node, step)
         if found.required and all(term.matches(other.namespace, other.labels, {}) for term in found.required):
             for term in found.required:
                 found.affinity.add_one(term.topology_key, node, step)
@@ -256,8 +277,24 @@ def _count_existing_anti(found: _Counts, pod: Pod, snapshot: Snapshot) -> None:
     """Count the existing pods that do not want this one near them."""
     for one in snapshot.groups.classes.values():
         for term in one.affinity.anti:
-            if term.matches(pod.namespace, pod.labels, found.own_labels):
-                found.existing_anti.add_where(term.topology_key, one.where)
+            if (pairs := found.means(term, pod)) is not None:
+                pairs.add_where(term.topology_key, one.where)
+
+
+def _counts_there(pairs: _Pairs, node: Node) -> bool:
+    """Whether a pair of a node has a number."""
+    return any(pairs.of(key, node) > 0 for key in pairs.sums)
+
+
+def _hidden(snapshot: Snapshot) -> Status | None:
+    """Return the status of a node that is kept free for pods of which it is not known whom they keep away, None if
+    namespaces can be read. kube-scheduler takes a namespace that it does not know for one without labels; it has to
+    read them all to start. Nobody is evicted for what is not known."""
+    why = snapshot.cluster.off.get(NAMESPACES.name)
+    if why is None:
+        return None
+    said = f"node(s) may not satisfy existing pods anti-affinity rules for namespaces that cannot be read: {why}"
+    return status.unresolvable(said)
 
 
 def _add_existing(pairs: _Pairs, pod: Pod, snapshot: Snapshot, hard: int) -> None:

@@ -6,7 +6,7 @@ In: the queue, such a pod, the time in seconds. Out: pods moved in the queue. Fo
 from __future__ import annotations
 
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent
-from controlplane.controllers.scheduling.gangs.state import place_of
+from controlplane.controllers.scheduling.gangs.place import place_of
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 

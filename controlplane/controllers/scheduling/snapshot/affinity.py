@@ -31,6 +31,13 @@ class AffinityTerm:
             return False
         return self.selector.matches(labels)
 
+    def may_match(self, namespace: str, labels: Labels) -> bool:
+        """Return whether it hangs on the labels of its namespace whether a pod is meant."""
+        selector = self.namespace_selector
+        if namespace in self.namespaces or selector.nothing or selector.everything:
+            return False
+        return self.selector.matches(labels)
+
     def narrowed(self, known: Mapping[str, Labels]) -> AffinityTerm:
         """Return the term with its namespace selector replaced by the known namespaces that it selects; `{}` stays."""
         if self.namespace_selector.nothing or self.namespace_selector.everything:

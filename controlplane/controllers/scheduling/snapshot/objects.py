@@ -13,6 +13,7 @@ from controlplane.controllers.scheduling.devices.pod_claims import PodResourceCl
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
 from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
 from controlplane.kube import pod_requests as asked
+from controlplane.kube.candidate_pods import SOURCE, UNMARKED, is_candidates
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import (
     Obj,
@@ -70,8 +71,9 @@ class Pod:
     """One pod. `requests` and the non-zero amounts are integers as a node counts them (cpu in thousandths).
 
     `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names
-    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here. `mounts` are the
-    claims and the disks that it names itself, in its own order; `claims` those of them that are claims."""
+    its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here, `source` the
+    cluster that a candidate comes from (`UNMARKED`: it does not say). `mounts` are the claims and the disks that it
+    names itself, in its own order; `claims` those of them that are claims."""
 
     namespace: str
     name: str
@@ -102,6 +104,7 @@ class Pod:
     spec: Obj = field(repr=False)
     group: str = ""
     least: int = 0
+    source: str = ""
     generation: int = 0
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
@@ -171,6 +174,7 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
         resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
+        source=(text(notes, SOURCE, f"{in_meta}.annotations") or UNMARKED) if is_candidates(meta) else "",
     )
 
 

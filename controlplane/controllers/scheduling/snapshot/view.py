@@ -137,9 +137,9 @@ class ClusterView:
 
     def _class(self, obj: Json, gone: bool) -> list[ClusterEvent]:
         if gone:
-            self.cluster.gangs.drop_class(str(meta(obj).get("name", "")))
+            self.cluster.gangs.here.drop_class(str(meta(obj).get("name", "")))
         else:
-            self.cluster.gangs.put_class(obj)
+            self.cluster.gangs.here.put_class(obj)
         return []
 
     def _other(self, kind: Kind, obj: Json, gone: bool) -> list[ClusterEvent]:

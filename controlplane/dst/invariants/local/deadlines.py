@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controlplane.app.scheduler_controllers import SchedulerControllers
-from controlplane.controllers.scheduling.gangs.state import GANG
+from controlplane.controllers.scheduling.gangs.place import GANG
 from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.dst.engine.trace import Trace
 from controlplane.dst.scenes.local.ending import ended

@@ -1,0 +1,85 @@
+"""A member of a gang says on its Pod which cluster it comes from, also one whose Pod an earlier version has made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controlplane.controllers.candidates.target.events import PodAmended, PodMade
+from controlplane.controllers.candidates.target.render import target_render
+from controlplane.controllers.candidates.target.state import TargetState
+from controlplane.kube.candidate_pods import SOURCE
+from controlplane.kube.kinds import Json
+from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
+from tests.candidates.stage import Stage
+
+
+def notes(stage: Stage) -> Json:
+    found: Json = stage.stores["a"]["pods"][stage.only("a")]["metadata"]["annotations"]
+    return found
+
+
+def made_before(stage: Stage, node: str = "") -> None:
+    """Have the Candidate ask for a gang of two, of which its Pod, which an earlier version made, says the number."""
+    key, store = stage.only("a"), stage.stores["a"]
+    candidate, found = store["candidates"][key], store["pods"][key]
+    metadata = found["metadata"]
+    said = {**metadata["annotations"], GROUP_NAME: "g", QUORUM: "2"}
+    stage.stores["a"] = {
+        **store,
+        "candidates": {key: {**candidate, "spec": {**candidate["spec"], "minMember": 2}}},
+        "pods": {key: {**found, "metadata": {**metadata, "annotations": said}}},
+    }
+
+
+def test_a_pod_of_before_is_told_its_source_before_it_is_bound_and_once() -> None:
+    stage = Stage("a").permitted("a")
+    made_before(stage)
+    (amended,) = [one for one in stage.target_look("a") if isinstance(one, PodAmended)]
+    assert amended.source == "home"
+    assert not stage.bind("a")  # it would be bound on the version that is being moved on
+    stage.target_turn("a")
+    assert notes(stage)[SOURCE] == "home"
+    assert notes(stage)[QUORUM] == "2"
+    assert not [one for one in stage.target_look("a") if isinstance(one, PodAmended)]
+    assert stage.bind("a")
+
+
+def test_one_that_runs_is_told_too() -> None:
+    stage = Stage("a").delegated("a").settle()
+    made_before(stage)
+    stage.target_turn("a")
+    assert notes(stage)[SOURCE] == "home"
+
+
+def test_a_pod_of_no_group_says_nothing() -> None:
+    stage = Stage("a").delegated("a").settle()
+    assert SOURCE not in notes(stage)
+
+
+def test_a_new_pod_says_it_from_the_beginning() -> None:
+    stage = Stage("a").ask()
+    made_before(stage)
+    stage.target_look("a")
+    (state,) = stage.sides["a"].values()
+    assert isinstance(state, TargetState)
+    assert state.seen is not None
+    decision = PodMade(template=state.seen.template, token=False, reason="ToBeScheduled")
+    body = target_render(state, decision, stage.bodies, stage.target_policy, stage.now).body
+    assert body["metadata"]["annotations"][SOURCE] == "home"
+    alone = msgspec.structs.replace(state, seen=msgspec.structs.replace(state.seen, least=0))
+    body = target_render(alone, decision, stage.bodies, stage.target_policy, stage.now).body
+    assert SOURCE not in body["metadata"]["annotations"]
+
+
+def test_a_member_of_which_an_earlier_version_noted_nothing_is_told_too() -> None:
+    stage = Stage("a").delegated("a").settle()
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["pods"][key]
+    said = {**found["metadata"]["annotations"], GROUP_NAME: "g"}
+    stage.stores["a"] = {**store, "pods": {key: {**found, "metadata": {**found["metadata"], "annotations": said}}}}
+    state = stage.sides["a"][key]
+    assert state.seen is not None
+    seen = msgspec.structs.replace(state.seen, changeable=None)
+    stage.sides["a"][key] = msgspec.structs.replace(state, seen=seen)
+    stage.target_turn("a")
+    assert notes(stage)[SOURCE] == "home"

@@ -1,0 +1,139 @@
+"""A source pod with readiness gates: the conditions that somebody sets on it reach its delegate, whose kubelet waits
+for
+them; nothing that a cluster says of its own pods goes to another one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
+from controlplane.controllers.candidates.source.events import GatesSet
+from controlplane.controllers.candidates.target.events import CandidateObserved, PodGatesSet
+from controlplane.controllers.candidates.target.observe import candidate as seen_by_target
+from controlplane.kube.kinds import Json
+from tests.candidates.stage import Stage, pod
+from tests.candidates.test_changes import delegate
+from tests.candidates.test_unread import candidate
+
+GATE = "example.com/registered"
+AT = "2026-01-01T00:00:00Z"
+
+
+def stands(status: str = "True", kind: str = GATE, **more: str) -> Json:
+    return {"type": kind, "status": status, "reason": "Done", "message": "it is", "lastTransitionTime": AT, **more}
+
+
+def gated(*types: str) -> Stage:
+    stage = Stage("a", "b")
+    gates = [{"conditionType": one} for one in types or (GATE,)]
+    stage.home["pods"]["web"] = pod(spec={"readinessGates": gates})
+    stage.delegated("a").settle()
+    stage.run("a")
+    return stage.settle()
+
+
+def say(stage: Stage, *said: Json) -> Stage:
+    """Somebody in the source sets conditions on the pod."""
+    found = stage.home["pods"]["web"]
+    others = [one for one in found["status"].get("conditions", []) if one["type"] not in {s["type"] for s in said}]
+    changed = {**found, "status": {**found["status"], "conditions": [*others, *said]}}
+    stage.home = {**stage.home, "pods": {"web": changed}}
+    return stage.settle()
+
+
+def has(stage: Stage, kind: str = GATE) -> Json:
+    listed = delegate(stage)["status"].get("conditions") or []
+    return next((one for one in listed if one["type"] == kind), {})
+
+
+def there(stage: Stage, *said: Json) -> None:
+    """Somebody in the target sets conditions on the delegate."""
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["pods"][key]
+    others = [one for one in found["status"].get("conditions", []) if one["type"] not in {s["type"] for s in said}]
+    pods = {**store["pods"], key: {**found, "status": {**found["status"], "conditions": [*others, *said]}}}
+    stage.stores["a"] = {**store, "pods": pods}
+
+
+def test_what_is_said_here_is_said_there_and_follows_every_change() -> None:
+    stage = gated()
+    assert has(stage) == {}
+    assert has(say(stage, stands("False"))) == stands("False")
+    assert has(say(stage, stands())) == stands()
+    assert not [one for one in stage.look() if isinstance(one, GatesSet)]
+    assert not [one for one in stage.target_look("a") if isinstance(one, PodGatesSet)]
+
+
+def test_only_what_the_pod_waits_for_goes_there() -> None:
+    stage = say(gated(GATE, "Ready", "PodScheduled"), stands(kind="example.com/other"), stands(kind="Initialized"))
+    (key,) = stage.stores["a"]["candidates"]
+    assert stage.stores["a"]["candidates"][key]["spec"]["conditions"] == []
+    assert has(stage, "example.com/other") == {}
+
+
+def test_a_pod_without_gates_has_nothing_said_of_them() -> None:
+    stage = Stage("a").delegated("a").settle()
+    (found,) = stage.stores["a"]["candidates"].values()
+    assert "conditions" not in found["spec"]
+
+
+@pytest.mark.parametrize("kind", ["PodScheduled", "Ready", GATE])
+def test_a_target_takes_no_condition_that_its_pod_does_not_wait_for(kind: str) -> None:
+    """A source that means harm writes what it likes into its Candidate."""
+    stage = Stage("a").delegated("a").settle()
+    stage.run("a")
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["candidates"][key]
+    spec = {**found["spec"], "conditions": [stands("Unknown", kind)]}
+    stage.stores["a"] = {**store, "candidates": {key: {**found, "spec": spec}}}
+    assert not [one for one in stage.target_look("a") if isinstance(one, PodGatesSet)]
+
+
+def test_what_somebody_there_changes_is_not_fought_over() -> None:
+    stage = say(gated(), stands("True"))
+    there(stage, stands("False", reason="Drained"))
+    for _ in range(3):
+        stage.settle()
+    assert has(stage)["reason"] == "Drained"
+    assert has(say(stage, stands("True", message="again"))) == stands("True", message="again")
+
+
+def test_it_reaches_the_pod_that_takes_the_place_of_a_lost_one() -> None:
+    stage = say(gated(), stands())
+    stage.lose_pod("a")
+    stage.settle().delegated("b")
+    stage.run("b")
+    stage.settle()
+    (found,) = stage.stores["b"]["pods"].values()
+    assert stands() in found["status"]["conditions"]
+
+
+def test_a_target_whose_crd_is_older_is_told_nothing_and_the_pod_says_so() -> None:
+    stage = gated()
+    key, store = stage.only("a"), stage.stores["a"]
+    found = store["candidates"][key]
+    spec = {name: value for name, value in found["spec"].items() if name != "conditions"}
+    stage.stores["a"] = {**store, "candidates": {key: {**found, "spec": spec}}}
+    say(stage, stands())
+    said = stage.said(FOLLOWED)
+    assert f"its readinessGates: {GATE} cannot be told to a" in said
+    assert not [one for one in stage.look() if isinstance(one, GatesSet)]
+
+
+@pytest.mark.parametrize(
+    ("gates", "conditions"),
+    [("all", []), ([{"conditionType": 5}], []), ([{"conditionType": GATE}], [7]), ([{"conditionType": GATE}], "none")],
+)
+def test_what_cannot_be_read_of_them_is_refused_by_name(gates: Any, conditions: Any) -> None:
+    """The template is checked by no API server before it is a Pod's."""
+    found = candidate()
+    template = {**found["spec"]["template"]["spec"], "readinessGates": gates}
+    spec = {**found["spec"], "template": {"spec": template}, "conditions": conditions}
+    head = {**found["metadata"], "resourceVersion": "1"}
+    event = seen_by_target({**found, "metadata": head, "spec": spec})[1]
+    assert isinstance(event, CandidateObserved)
+    assert event.problem == TargetReason.INVALID_POD
