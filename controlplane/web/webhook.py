@@ -27,7 +27,9 @@ _log = structlog.get_logger(__name__)
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the files
 _MOST = 256  # connections at a time: every API server of a cluster keeps some
-_LARGEST = 4 * 1024 * 1024  # an object has at most 3 MiB in an API server, and a review may hold it as it was besides
+# An object has at most 3 MiB in an API server, and a review may hold it as it was besides; controller-runtime's own
+# limit (pkg/webhook/admission/http.go).
+_LARGEST = 7 * 1024 * 1024
 Json = dict[str, Any]
 Answer = Callable[[Json], Awaitable[Json]]
 """Answers a review; raises `ValueError` with the reason for what is none."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 
 from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
@@ -68,6 +69,13 @@ async def post(port: int, authority: Path, body: bytes = b"{}", path: str = "/mu
 async def test_reviews_are_answered(served: Webhook, folder: Path) -> None:
     assert await post(served.port, folder / "first" / "ca.crt", b'{"a":1}') == (200, '{"seen":{"a":1}}')
     assert (await post(served.port, folder / "first" / "ca.crt", path="/other"))[0] == 404
+
+
+@pytest.mark.parametrize(("size", "status"), [(6 * 1024 * 1024, 200), (8 * 1024 * 1024, 413)])
+async def test_a_review_may_have_a_large_object_twice(served: Webhook, folder: Path, size: int, status: int) -> None:
+    half = "x" * (size // 2)
+    body = orjson.dumps({"request": {"object": half, "oldObject": half}})
+    assert (await post(served.port, folder / "first" / "ca.crt", body))[0] == status
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"no":1}'])
