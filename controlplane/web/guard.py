@@ -15,6 +15,8 @@ from typing import Any, cast
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from controlplane.web.handshakes import TlsServer, listen_with_tls
+
 _PATIENCE = 5.0  # seconds for a request to arrive, and for a TLS handshake
 _LONGEST = 30.0  # seconds for one request and its answer
 _BACKLOG = 512
@@ -130,17 +132,16 @@ class _Connection(asyncio.Protocol):
 
 async def listen(
     runner: web.AppRunner, guard: Guard, address: str, port: int, context: ssl.SSLContext | None = None
-) -> asyncio.Server:
+) -> asyncio.Server | TlsServer:
     """Listen for an application that is set up; OSError if that cannot be done."""
-    server = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(guard, runner.server()) if runner.server is not None else asyncio.Protocol(),
-        address,
-        port,
-        ssl=context,
-        ssl_handshake_timeout=_PATIENCE if context is not None else None,
-        backlog=_BACKLOG,
-        start_serving=False,
-    )
+
+    def connected() -> asyncio.Protocol:
+        return _Connection(guard, runner.server()) if runner.server is not None else asyncio.Protocol()
+
+    if context is not None:
+        return listen_with_tls(address, port, connected, context, _PATIENCE)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(connected, address, port, backlog=_BACKLOG, start_serving=False)
     try:
         await server.start_serving()
     except BaseException:  # interrupted while it begins to: nobody else could close it

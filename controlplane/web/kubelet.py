@@ -24,6 +24,7 @@ from controlplane.kube.kubelet_api import KubeletRequest
 from controlplane.tasks import end
 from controlplane.web import webhook
 from controlplane.web.client_authority import ClientAuthority
+from controlplane.web.handshakes import TlsServer, listen_with_tls
 from controlplane.web.ops import ListenError, why_not
 from controlplane.web.webhook import CertificateError
 
@@ -102,17 +103,19 @@ class KubeletServer:
     def __init__(self, answers: KubeletAnswers, authority: ClientAuthority) -> None:
         self._answers, self._authority = answers, authority
         self._open: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._unknown: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # of `_open`, in the order they came
+        self._server: TlsServer | None = None
         self._watching: asyncio.Task[None] | None = None
         self.port = 0
 
     async def listen(self, address: str, port: int, section: str) -> None:
         """Listen; `ListenError` if that cannot be done, which names the settings of a section."""
-        context = self._authority.context
+
+        def connected() -> asyncio.Protocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_HEAD), self._accepted)
+
         try:
-            self._server = await asyncio.start_server(
-                self._accepted, address, port, ssl=context, ssl_handshake_timeout=_PATIENCE, limit=_HEAD
-            )
+            self._server = listen_with_tls(address, port, connected, self._authority.context, _PATIENCE)
         except OSError as error:
             raise ListenError(why_not(error, address, port, section)) from None
         self.port = self._server.sockets[0].getsockname()[1]
@@ -140,10 +143,13 @@ class KubeletServer:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
+        if len(self._open) >= MOST and self._unknown:
+            self._cut(next(iter(self._unknown)))
         if task is None or len(self._open) >= MOST:
             writer.transport.abort()
             return
         self._open.add(task)
+        self._unknown[task] = writer
         try:
             # Whoever goes away, or says what is no request, is told nothing.
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -152,7 +158,14 @@ class KubeletServer:
             pass  # we stop; the stream's own callback would report it
         finally:
             self._open.discard(task)
+            self._unknown.pop(task, None)
             writer.close()
+
+    def _cut(self, task: asyncio.Task[None]) -> None:
+        """Close the connection of somebody who has not shown who it is."""
+        self._open.discard(task)
+        self._unknown.pop(task).transport.abort()
+        task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_PATIENCE):
@@ -184,6 +197,8 @@ class KubeletServer:
         verb = "get" if head.method == "GET" and not head.get("upgrade") else "create"
         if not await self._answers.allows(user, verb, node):
             raise KubeletRefusal(403, f'user "{user.name}" may not {verb} nodes/proxy')
+        if (task := asyncio.current_task()) is not None:
+            self._unknown.pop(task, None)
 
     def _plain(self, head: _Head) -> tuple[bytes, str]:
         """Return body and type of what is about no pod."""

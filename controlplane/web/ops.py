@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 
 from controlplane import telemetry
 from controlplane.web.guard import Guard, listen
+from controlplane.web.handshakes import TlsServer
 from controlplane.web.health import Health
 
 HEALTH = web.AppKey("health", Health)
@@ -118,7 +119,7 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
 class WebServer:
     """A running web server; `port` is the one it got, which matters if any free one was asked for."""
 
-    def __init__(self, runner: web.AppRunner, listening: asyncio.Server, address: str) -> None:
+    def __init__(self, runner: web.AppRunner, listening: asyncio.Server | TlsServer, address: str) -> None:
         self._runner, self._listening, self.address = runner, listening, address
         self.port: int = listening.sockets[0].getsockname()[1]
 
