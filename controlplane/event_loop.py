@@ -11,11 +11,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+MOST_FILES = 1 << 20
+"""More are not asked for: programs that this one starts have the limit too, and some of them count up to it."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine as `asyncio.run` does, and return what it returns. It may have as many files as the system
-    allows this process."""
+    allows, up to `MOST_FILES`."""
     _allow_files()
     with asyncio.Runner(loop_factory=_factory()) as runner:
         return runner.run(main)
@@ -31,8 +33,10 @@ def _factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _allow_files() -> None:
-    """Raise the soft limit to the hard one, as programs in Go do: it is 1024 in many containers, for the sake of
+    """Raise the soft limit towards the hard one, as programs in Go do: it is 1024 in many containers, for the sake of
     programs that use `select`, and each watch of each cluster is a connection."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # a system may refuse it, and then it is as it was
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        with contextlib.suppress(ValueError, OSError):  # a system may refuse it, and then it is as it was
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
