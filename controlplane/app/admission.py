@@ -82,7 +82,6 @@ class Reviews:
             await self._clock.sleep(_POLL)
         return _counted(self._metrics, _answered(review, self._hook.answer))
 
-
     def _knows(self, review: Json) -> bool:
         """Whether what a review rests on is known; nothing is waited for whose object cannot be read."""
         try:

@@ -15,20 +15,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
-import structlog
 
 from controlplane.kube import kubelet_api
 from controlplane.kube.front_proxy import UserInfo
 from controlplane.kube.kinds import Json
 from controlplane.kube.kubelet_api import KubeletRequest
 from controlplane.tasks import end
-from controlplane.web import webhook
 from controlplane.web.client_authority import ClientAuthority
 from controlplane.web.handshakes import TlsServer, listen_with_tls
 from controlplane.web.ops import ListenError, why_not
-from controlplane.web.webhook import CertificateError
-
-_log = structlog.get_logger(__name__)
+from controlplane.web.webhook import renewing
 
 MOST = 512  # connections at a time: each shell and each log that is followed keeps one
 _PATIENCE = 10.0  # seconds for a request to arrive, for a TLS handshake, and for an answer that is not one of ours
@@ -119,25 +115,14 @@ class KubeletServer:
         except OSError as error:
             raise ListenError(why_not(error, address, port, section)) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        self._watching = asyncio.create_task(self._renew(), name="kubelet certificate")
+        watching = renewing(self._authority.certificate, self._authority.renew, "kubelet certificate")
+        self._watching = asyncio.create_task(watching, name="kubelet certificate")
 
     async def stop(self) -> None:
         """Stop listening, and cut what is under way."""
         if self._server is not None:
             self._server.close()
         await end(*self._open, *([self._watching] if self._watching is not None else []))
-
-    async def _renew(self) -> None:
-        said = ""
-        while True:
-            await asyncio.sleep(webhook.LOOK_AGAIN)
-            try:
-                self._authority.renew()
-                said = ""
-            except CertificateError as error:
-                if str(error) != said:
-                    _log.warning("kubelet certificate not changed", error=str(error))
-                said = str(error)
 
     # --- a connection ------------------------------------------------------------------------------------------------
 

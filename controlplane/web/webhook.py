@@ -12,6 +12,7 @@ import functools
 import hashlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import orjson
 import structlog
 from aiohttp import web
 
+from controlplane.kube.expiry import certificate_expiry
 from controlplane.tasks import end
 from controlplane.web.guard import Guard
 from controlplane.web.ops import WebServer, serve_guarded
@@ -26,6 +28,7 @@ from controlplane.web.ops import WebServer, serve_guarded
 _log = structlog.get_logger(__name__)
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the files
+_SOON = timedelta(days=1)
 _MOST = 256  # connections at a time: every API server of a cluster keeps some
 # An object has at most 3 MiB in an API server, and a review may hold it as it was besides; controller-runtime's own
 # limit (pkg/webhook/admission/http.go).
@@ -74,6 +77,16 @@ class Certificate:
             what = f"{self._files[0]} with {self._files[1]} is no certificate with its key ({said})"
             raise CertificateError(f"{what}: both must be PEM and belong together") from None
 
+    def ending(self, now: datetime) -> str:
+        """Return the sentence that says that the certificate has ended, or will within a day; "" for none."""
+        try:
+            ends = certificate_expiry(Path(self._files[0]).expanduser().read_bytes())
+        except OSError:  # `renew` says it
+            return ""
+        if ends is None or ends - now > _SOON:
+            return ""
+        return f"{self._files[0]} ends at {ends:%Y-%m-%d %H:%M:%S} UTC: renew it, since API servers refuse it then"
+
     def renew(self) -> bool:
         """Take over what is in the files now, for connections from now on; return whether it is another certificate."""
         found = self._fingerprint()
@@ -85,12 +98,31 @@ class Certificate:
         return True
 
 
+async def renewing(certificate: Certificate, renew: Callable[[], bool], what: str) -> None:
+    """Take over what is in a certificate's files by `renew`, until cancelled; say when it changed, when it cannot be
+    used, and when it is about to end.
+    """
+    said = ""
+    while True:
+        try:
+            if renew():
+                _log.info(f"{what} changed")
+            wrong, event = certificate.ending(datetime.now(UTC)), f"{what} ends"
+        except CertificateError as error:
+            wrong, event = str(error), f"{what} not changed"
+        if wrong and wrong != said:
+            _log.warning(event, error=wrong)
+        said = wrong
+        await asyncio.sleep(LOOK_AGAIN)
+
+
 class Webhook:
     """A running webhook. `port` is the one it got."""
 
     def __init__(self, server: WebServer, certificate: Certificate) -> None:
-        self._server, self._certificate = server, certificate
-        self._task = asyncio.create_task(self._watch(), name="webhook certificate")
+        self._server = server
+        watching = renewing(certificate, certificate.renew, "webhook certificate")
+        self._task = asyncio.create_task(watching, name="webhook certificate")
 
     @property
     def port(self) -> int:
@@ -103,19 +135,6 @@ class Webhook:
             await end(self._task)
         finally:
             await self._server.stop()
-
-    async def _watch(self) -> None:
-        said = ""
-        while True:
-            await asyncio.sleep(LOOK_AGAIN)
-            try:
-                if self._certificate.renew():
-                    _log.info("webhook certificate changed")
-                said = ""
-            except CertificateError as error:
-                if str(error) != said:
-                    _log.warning("webhook certificate not changed", error=str(error))
-                said = str(error)
 
 
 async def serve_webhook(

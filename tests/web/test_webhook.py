@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+import structlog
 
 from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
 from tests.clusters import pki
@@ -135,3 +137,35 @@ async def test_a_port_that_is_taken_is_said_with_its_setting(folder: Path) -> No
             await serve_webhook(
                 {"/mutate": echo}, certificate, "127.0.0.1", taken.getsockname()[1], "coscheduling.webhook"
             )
+
+
+def ended(folder: Path, days: str) -> None:
+    """Install a certificate that ends in so many days."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(folder / "server.key"), "-out", str(folder / "server.crt"), "-subj", "/CN=x"]
+    subprocess.run([*command, *files, "-days", days], check=True, capture_output=True)
+
+
+async def test_a_certificate_that_ends_is_told_before_nobody_takes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `failurePolicy: Ignore` nothing else says that nobody is asked any more."""
+    monkeypatch.setattr(webhook, "LOOK_AGAIN", 0.05)
+    ended(folder, "1")
+    certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
+    with structlog.testing.capture_logs() as logs:
+        running = await serve_webhook({"/mutate": echo}, certificate, "127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not logs:
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.3)
+                assert [one["log_level"] for one in logs] == ["warning"]
+                assert "server.crt ends at 20" in logs[0]["error"]
+                ended(folder, "30")
+                while len(logs) < 2:
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.3)
+                assert [one["event"] for one in logs[1:]] == ["webhook certificate changed"]
+        finally:
+            await running.stop()
