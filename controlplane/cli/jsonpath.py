@@ -205,7 +205,8 @@ def _comparison(text: str) -> tuple[tuple[PathStep, ...], str, Any]:
 def _walk(path: Sequence[PathStep], here: Any, root: Any) -> list[Any]:
     found = [here]
     for step in path:
-        found = [root] if step.how == "root" else [one for value in found for one in _step(step, value)]
+        there = [value for value in found if value is not None]
+        found = [root] if step.how == "root" else [one for value in there for one in _step(step, value)]
     return found
 
 
@@ -217,8 +218,6 @@ def _step(step: PathStep, value: Any) -> list[Any]:
         return _all(value)
     if how == "below":
         return list(_below(value, what))
-    if value is None:
-        return []
     if not isinstance(value, list):
         raise JsonPathError(f"[{what}] is asked of something that is no list")
     if how == "filter":
