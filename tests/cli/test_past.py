@@ -315,3 +315,10 @@ def test_the_program_itself(fleet_url: str, verb: list[str]) -> None:
     ended = finished(*verb, **given)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("NAMESPACE")
+
+
+@pytest.mark.parametrize("verb", [["as-of", AT, "workloads"], ["events", "--limit", "5"], ["usage"]])
+def test_the_servers_spelling_of_times_does_not_matter(fleet_url: str, verb: list[str]) -> None:
+    options = "options=-c%20DateStyle%3DGerman%20-c%20IntervalStyle%3Diso_8601"
+    elsewhere = f"{fleet_url}{'&' if '?' in fleet_url else '?'}{options}"
+    assert invoke(elsewhere, *verb, "-o", "json").stdout == invoke(fleet_url, *verb, "-o", "json").stdout != ""
