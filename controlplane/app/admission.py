@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from controlplane.clock import Clock
+from controlplane.clock import Clock, SystemClock
 from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, created_as
 from controlplane.controllers.manifests import HOSTED
 from controlplane.controllers.multikueue.admission import answer as claim
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 JOBS_PATH = "/mutate/multikueue"
 _POLL = 0.05
 _LONGEST = 256  # characters of a warning that an API server passes on whole
+_PATIENCE = 2.0
+"""For how many seconds an answer waits for what it rests on, of the five that an API server waits for one."""
 
 
 def endpoint(settings: Settings) -> Endpoint | None:
@@ -65,7 +67,9 @@ def answers(settings: Settings, service: Service, clock: Clock, metrics: Metrics
     hooks = [one.hook.load()(settings, service.find) for one in _hooked(settings) if one.hook is not None]
     found: dict[str, Answer] = {hook.path: Reviews(hook, clock, metrics) for hook in hooks if hook is not None}
     if _admits_jobs(settings) and settings.webhook.certificate:
-        found[JOBS_PATH] = JobAdmission(lambda: service.fleet, lambda: service.jobs, metrics, lambda: service.admission)
+        found[JOBS_PATH] = JobAdmission(
+            lambda: service.fleet, lambda: service.jobs, metrics, lambda: service.admission, clock
+        )
     return found
 
 
@@ -93,6 +97,9 @@ class Reviews:
 class JobAdmission:
     """Answers reviews of jobs. `controller()` is that of the present term, None before the first; `jobs()` that which
     makes Workloads of jobs, and `quota()` that which knows LocalQueues, None where Kueue does.
+
+    Where a queue leads that was created just before, or that a process that has just started has not read yet, is
+    waited for a little: a pod is created once, and one without its gate is rejected for good.
     """
 
     def __init__(
@@ -101,20 +108,38 @@ class JobAdmission:
         jobs: Callable[[], JobFrameworkController | None],
         metrics: Metrics,
         quota: Callable[[], AdmissionController | None] = lambda: None,
+        clock: Clock | None = None,
     ) -> None:
         self._controller, self._jobs, self._metrics, self._quota = controller, jobs, metrics, quota
+        self._clock = clock or SystemClock()
 
     async def __call__(self, review: Json) -> Json:
         """Return the answer to a review; `ReviewError`, a `ValueError`, if it is none."""
-        controller = self._controller()
+        until = self._clock.monotonic() + _PATIENCE
+        while (found := self._answer(review, last=self._clock.monotonic() >= until)) is None:
+            await self._clock.sleep(_POLL)
+        return _counted(self._metrics, found)
+
+    def _answer(self, review: Json, *, last: bool) -> Json | None:
+        """Return the answer on what is known now; None where more may be known soon, unless this is the last time."""
+        controller, unknown = self._controller(), False
         if controller is None:
-            raise ValueError("this process has not begun to read the log")
+            if last:
+                raise ValueError("this process has not begun to read the log")
+            return None
+
+        def leads(namespace: str, queue: str) -> bool | None:
+            nonlocal unknown
+            ours = controller.index.leads_to_us(namespace, queue)
+            unknown = unknown or ours is None
+            return ours
 
         def answered(asked: Json) -> Json:
             made, patch = self._suspended(asked)
-            return with_patch(claim(made, controller.policy, controller.index.leads_to_us), patch)
+            return with_patch(claim(made, controller.policy, leads), patch)
 
-        return _counted(self._metrics, _answered(review, answered))
+        found = _answered(review, answered)
+        return found if last or not unknown else None
 
     def _suspended(self, review: Json) -> tuple[Json, list[Json]]:
         """Return the review of a job that is suspended, and the patch that makes it so."""

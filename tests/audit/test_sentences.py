@@ -162,6 +162,13 @@ TABLE: list[tuple[events.WorkloadDecision, str]] = [
         sample(events.CopyJudged, reason=R.AWAITS_QUOTA, cluster="b"),
         "b came back with a copy that runs, and the Workload has no quota for it yet",
     ),
+    (
+        sample(events.CopyJudged, reason=R.WINNER_UNHEARD_OF, cluster="b"),
+        (
+            "b came back with a copy that runs, and the cluster that has the Workload may be the same under a name "
+            "that is gone"
+        ),
+    ),
     (sample(events.CopyJudged, reason=R.FINISHED_MEANWHILE, cluster="b"), "the copy finished while b was away"),
     (
         sample(events.CopyJudged, reason=R.FENCED, cluster="b"),

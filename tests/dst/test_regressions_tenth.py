@@ -56,6 +56,18 @@ MENDED: list[tuple[str, int, str]] = [
         "a pod came in the place of another one of its group that had succeeded on the worker, and never ran",
     ),
     (WORKLOADS, 963185, "a job that might not be deleted was started again there while it ran elsewhere"),
+    (
+        WORKLOADS,
+        963153,
+        "a job whose Workload neither the log nor the cluster knew was never queued again after its orphan was removed",
+    ),
+    (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
+    (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
+    (
+        WORKLOADS,
+        963374,
+        "none of the product's: choices of one append fitted in another order than that in which they were appended",
+    ),
     (CANDIDATES, 951302, "a target that was made anew while Secrets were forbidden was never connected to again"),
     (
         CANDIDATES,

@@ -17,6 +17,7 @@ from controlplane.job_kinds.pod import PodOfParent
 from controlplane.kube.kinds import JOBSETS, WORKLOAD_PRIORITY_CLASSES, Json, meta
 from controlplane.kube.kueue_names import MULTIKUEUE, ORIGIN_LABEL, PRIORITY_CLASS, QUEUE_LABEL
 from controlplane.telemetry import Metrics
+from tests.clusters.clocks import ManualClock
 from tests.job_kinds.rows import ROWS
 from tests.jobframework.scene import ADAPTERS, NS, PARENTS, Scene, job
 from tests.jobframework.test_jobs_related import child, job_set
@@ -95,6 +96,33 @@ async def test_one_answer_says_both_whose_the_job_is_and_that_it_waits() -> None
     alone = JobAdmission(lambda: Fleet, lambda: None, Metrics())  # type: ignore[arg-type,return-value]
     operations = json.loads(base64.b64decode((await alone(review(kind, made)))["response"]["patch"]))
     assert [one["path"] for one in operations] == ["/spec/runPolicy"]
+
+
+async def test_where_a_queue_leads_is_waited_for_a_little() -> None:
+    """A pod is created once: without its gate it is rejected for good."""
+    kind, clock, known = JOB_KINDS["pod"], ManualClock(), {8: True}
+
+    def hook(fleet: Any) -> JobAdmission:
+        return JobAdmission(lambda: fleet if clock.sleeps[3:] else None, lambda: None, Metrics(), clock=clock)
+
+    class Later:
+        policy = Fleet.policy
+        index = type("Index", (), {"leads_to_us": staticmethod(lambda *_: known.get(len(clock.sleeps)))})
+
+    found = (await hook(Later)(review(kind, created(kind))))["response"]
+    (gate,) = json.loads(base64.b64decode(found["patch"]))
+    assert gate["value"] == [{"name": "controlplane/dispatched"}]
+    assert "warnings" not in found
+    clock.sleeps.clear()
+    known.clear()
+    found = (await hook(Later)(review(kind, created(kind))))["response"]
+    assert "where LocalQueue default/team leads is not known" in found["warnings"][0]
+    assert sum(clock.sleeps) == pytest.approx(2.0, abs=0.1)
+    clock.sleeps.clear()
+    never = JobAdmission(lambda: None, lambda: None, Metrics(), clock=clock)
+    with pytest.raises(ValueError, match="has not begun to read the log"):
+        await never(review(kind, created(kind)))
+    assert sum(clock.sleeps) == pytest.approx(2.0, abs=0.1)
 
 
 async def test_a_pod_gets_the_gate_of_its_queue_and_the_one_that_holds_it_here() -> None:

@@ -331,3 +331,19 @@ def test_a_first_pod_that_goes_is_not_created_where_its_creation_elsewhere_never
     assert group.tick(seconds=45).names() == ["GroupPodChosen"]
     assert group.state.owner is not None
     assert group.state.owner.name == "p-1"
+
+
+def test_a_group_whose_first_pod_is_gone_is_known_by_another_one() -> None:
+    """The Workload names the pod that is gone among its owners until the garbage collector comes by."""
+    group = Pods("a").running()
+    evicted = {"Evicted": "AdmissionCheck", "QuotaReserved": False, "Admitted": False}
+    group.workload(evicted, check="Pending", cluster_name="").decide()
+    for name in ("p-0", "p-1"):
+        group.copy_gone("a", name)
+    group.clone_gone("a")
+    group.pod("q-0", group=group.wl).pod("q-1", group=group.wl).pod_gone("p-0").pod_gone("p-1")
+    group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned("p-0", "p-1", "q-0", "q-1"))
+    (chosen,) = group.decide()
+    assert isinstance(chosen, GroupPodChosen)
+    assert chosen.owner.name == "q-0"
+    assert group.names() == ["Nomination", "Clone a"]

@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue.events import (
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.job_kinds.batch_job import BatchJob
 from controlplane.kube.kinds import JOBS
-from tests.multikueue.returning import RETRY, lost_and_requeued, reserved_again, retry_of
+from tests.multikueue.returning import RETRY, lost_and_requeued, requeued, reserved_again, retry_of
 from tests.multikueue.scene import START, STREAM, Scene, stamp
 from tests.support.rows import each
 
@@ -222,6 +222,45 @@ def test_the_last_status_of_a_copy_that_went_before_its_workload_was_seen_to_fin
     assert [(one.source, one.status) for one in relays] == [("a", "22" * 32)]
     scene.job(status="22" * 32, finished=True).tick(seconds=1)
     assert "Finish" in scene.names()
+
+
+def _under_another_name() -> Scene:
+    """The log went back to before the name under which `a` has the Workload, and the name is gone."""
+    scene = Scene("a", "b", policy={"execution_policy": "never-twice"}).running("a").lose("a")
+    return scene.workload(cluster_name="a-too").tick(minutes=1).connect("a")
+
+
+def test_a_running_copy_waits_whose_cluster_may_have_the_winners_name_which_is_gone() -> None:
+    scene = _under_another_name()
+    judged, *others = scene.decide()
+    assert isinstance(judged, CopyJudged)
+    assert (judged.cluster, judged.verdict, judged.reason) == ("a", "Wait", WorkloadReason.WINNER_UNHEARD_OF)
+    assert not [one for one in others if isinstance(one, RemovalDecided)]
+    scene.cluster("a-too")
+    scene.fold(events.cluster_stream("a-too"), events.ClusterConnected(kinds=[], incarnation="another"), "a-too")
+    assert scene.names()[:2] == ["CopyJudged a", "Removal Job a"], "it was another cluster's name"
+
+
+@pytest.mark.parametrize("reason", ["Succeeded", "Failed"])
+def test_what_such_a_copy_comes_to_counts(reason: str) -> None:
+    scene = _under_another_name()
+    scene.decide()
+    scene.remote_job("a", suspended=False, finished=True, status="22" * 32).clone("a", {"Finished": (reason, "done")})
+    assert scene.names()[0] == "CopyJudged a"
+    scene.job(status="22" * 32)
+    (finish,) = [one for one in scene.decide() if isinstance(one, FinishDecided)]
+    assert (finish.source, finish.finish_reason) == ("a", reason)
+
+
+def test_such_a_copy_goes_on_when_an_operator_gives_the_name_up() -> None:
+    scene = _under_another_name()
+    scene.decide()
+    scene.fold(events.cluster_stream("a-too"), events.ClusterForgotten(by="me"), "a-too")
+    assert retry_of(scene) is not None
+    scene = reserved_again(requeued(scene))
+    judged = scene.decide()[0]
+    assert isinstance(judged, CopyJudged)
+    assert (judged.cluster, judged.verdict) == ("a", "Adopt")
 
 
 class Fenced(BatchJob):

@@ -7,6 +7,7 @@ there: a test plays the Job controller."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import socket
@@ -119,10 +120,35 @@ class Fleet:
             try:
                 until(f"Kueue of {name}", lambda: process.poll() is not None or answers(ports[0]))
                 assert process.poll() is None, (place / "log").read_text()[-3000:]
+                if "pod" in frameworks:
+                    self._gate_pods(name, place / "ca.crt", ports[2])
                 yield
             finally:
                 process.terminate()
                 process.wait(60)
+
+    def _gate_pods(self, name: str, authority: Path, port: int) -> None:
+        """Have the pods of a cluster defaulted by Kueue's webhook, with the configuration that Kueue has for it."""
+        url = f"https://localhost:{port}/mutate--v1-pod"
+        webhook = {
+            "name": "mpod.kb.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"url": url, "caBundle": base64.b64encode(authority.read_bytes()).decode()},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+                ]
+            },
+        }
+        found: Json = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "kueue-mutating-webhook-configuration"},
+            "webhooks": [webhook],
+        }
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(found), context=name)
 
 
 def answers(port: int) -> bool:

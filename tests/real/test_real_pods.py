@@ -41,8 +41,12 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def hook(servers: Fleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """The shipped configuration, which leads to this machine; where the certificate is, and the port."""
-    folder, port = tmp_path_factory.mktemp("hook"), realserver.free_port()
+    return hooked(servers, tmp_path_factory.mktemp("hook"))
+
+
+def hooked(servers: Fleet, folder: Path) -> tuple[Path, int]:
+    """Have the shipped configuration, which leads to this machine; return where the certificate is, and the port."""
+    port = realserver.free_port()
     pki.make(folder, "IP:127.0.0.1")
     found = one(render("deploy/multikueue-webhook"), "MutatingWebhookConfiguration")
     authority = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
@@ -87,8 +91,8 @@ def _answers(servers: Fleet) -> bool:
     return GATE in (json.loads(made)["spec"].get("schedulingGates") or ())
 
 
-def pod(name: str, *, group: str = "", total: int = 2, cpu: str = "1") -> Json:
-    labels = {"kueue.x-k8s.io/queue-name": "team", **({GROUP: group} if group else {})}
+def pod(name: str, *, group: str = "", total: int = 2, cpu: str = "1", queue: str = "team") -> Json:
+    labels = {"kueue.x-k8s.io/queue-name": queue, **({GROUP: group} if group else {})}
     metadata = {"name": name, "labels": labels, "annotations": {TOTAL: str(total)} if group else {}}
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
     spec = {"restartPolicy": "Never", "containers": [container]}
@@ -107,14 +111,14 @@ def gated(servers: Fleet, name: str) -> bool:
     return bool(get(servers, name)["spec"].get("schedulingGates"))
 
 
-def runs(servers: Fleet, name: str, phase: str = "Running") -> None:
+def runs(servers: Fleet, name: str, phase: str = "Running", context: str = MANAGEMENT) -> None:
     """What scheduler and kubelet do."""
-    if "nodeName" not in get(servers, name)["spec"]:
+    if "nodeName" not in (servers.get("pod", name, context=context) or {})["spec"]:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "node-1"}}
         path = f"/api/v1/namespaces/default/pods/{name}/binding"
-        servers.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(binding))
+        servers.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(binding), context=context)
     words = ("patch", "pod", name, "--subresource=status", "--type=merge", "--patch")
-    servers.kubectl(*words, json.dumps({"status": {"phase": phase}}))
+    servers.kubectl(*words, json.dumps({"status": {"phase": phase}}), context=context)
 
 
 def workload_of(servers: Fleet, name: str) -> Json:

@@ -131,13 +131,19 @@ class WorkloadContext(Value):
         """Whether it is unknown what is on a cluster: it is out of view, also under every other name that leads to it,
         and was not taken out of use before it ever answered."""
         connection = self.connections.get(cluster)
-        if self.in_view(cluster) or (connection is not None and connection.removed and not connection.connected_once):
+        if self.in_view(cluster) or (connection is not None and self.unheard_of(cluster)):
             return False
         return connection is None or not any(
             name != cluster and self.in_view(name)
             for name, other in self.connections.items()
             if name == connection.behind or (connection.incarnation and other.incarnation == connection.incarnation)
         )
+
+    def unheard_of(self, cluster: str) -> bool:
+        """Whether a cluster has never been connected to as far as the log goes, which may have gone back, and is in use
+        no more: it may be one that is, under the name that it had."""
+        connection = self.connections.get(cluster)
+        return connection is None or (connection.removed and not connection.connected_once)
 
     def unread_on(self, cluster: str) -> ObservationRefused | None:
         """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there

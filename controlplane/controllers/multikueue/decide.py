@@ -61,7 +61,7 @@ def _exists(job: JobObserved | None) -> bool:
 def _orphan(pass_: WorkloadPass) -> None:
     """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (`runGC` in
     kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e).
-    """
+    Then its job is brought to rest."""
     if pass_.context.hidden:
         return  # there is one that nobody can read: its copies may be what it runs as
     if pass_.state.gone:
@@ -69,12 +69,13 @@ def _orphan(pass_: WorkloadPass) -> None:
         rest_of_deleted(pass_)
         return
     interval, since = pass_.context.policy.gc_interval, pass_.state.orphan_since
-    if interval is None or since is None:
-        return
-    if pass_.now >= since + interval:
-        pass_.remove_everywhere(WorkloadReason.ORPHANED)
-    else:
-        pass_.wake_at(since + interval)
+    if interval is not None and since is not None:
+        if pass_.now >= since + interval:
+            pass_.remove_everywhere(WorkloadReason.ORPHANED)
+        else:
+            pass_.wake_at(since + interval)
+    if pass_.state.left is not None:
+        rest_of_deleted(pass_)
 
 
 def _workload(pass_: WorkloadPass, local: WorkloadObserved) -> None:
@@ -186,13 +187,10 @@ def _policy_problem(job: str, queue: str, name: str) -> str:
 def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, *, rejected: bool) -> None:
     adapter, job = pass_.context.adapter, pass_.context.job
     evicted = local.is_true("Evicted")
+    if job is None and not evicted:
+        _known_by_another(pass_, local, check)
     # What is rejected is stopped once Kueue has evicted it, and nothing else is done about it.
-    if (
-        adapter is None
-        or job is None
-        or (adapter.delegates and job.managed_by != pass_.context.policy.controller_name)
-        or (rejected and not evicted)
-    ):
+    if adapter is None or job is None or not _is_ours(pass_, adapter, job) or (rejected and not evicted):
         return
     if handed_over(pass_, local):
         # The slice that is to take its place may be lost; the end of the job is told all the same.
@@ -207,6 +205,18 @@ def _reserved(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, r
         _advance(pass_, local, check, route, adapter, job)
 
 
+def _is_ours(pass_: WorkloadPass, adapter: JobKind, job: JobObserved) -> bool:
+    return not adapter.delegates or job.managed_by == pass_.context.policy.controller_name
+
+
+def _known_by_another(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState) -> bool:
+    """Have a group that waits for a cluster known by another one of its pods, where it must be; return whether."""
+    pod = next_of_group(pass_, local) if check.state == "Pending" else None
+    if pod is not None:
+        pass_.say(GroupPodChosen(owner=pod, reason=WorkloadReason.POD_ENDED))
+    return pod is not None
+
+
 def _advance(
     pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, route: Route, adapter: JobKind, job: JobObserved
 ) -> None:
@@ -217,7 +227,7 @@ def _advance(
         return  # it ran to its end as another slice's, whose copies may be gone already: Kueue finishes this one
     elif check.state == "Pending" and (cluster := seat(pass_, local)):
         follow(pass_, local, check, route, job, cluster)
-    elif check.state == "Pending" and (pod := next_of_group(pass_, local)):
-        pass_.say(GroupPodChosen(owner=pod, reason=WorkloadReason.POD_ENDED))
+    elif _known_by_another(pass_, local, check):
+        return  # it is looked at again with that one
     elif check.state == "Pending":
         dispatch(pass_, local, check, route, job)

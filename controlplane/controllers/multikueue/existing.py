@@ -31,6 +31,7 @@ from controlplane.kube.kinds import (
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
+    PODS,
     WORKLOADS,
 )
 from controlplane.log.event import Recorded
@@ -85,10 +86,14 @@ class ExistingObjects:
         return self._groups.get((job.namespace, job.group), set()) if job is not None and job.group else set()
 
     def members_of(self, state: WorkloadState) -> tuple[JobObserved, ...]:
-        """Return the pods of a Workload's group beside the one that its job is."""
-        job = self.job_of(state)
-        own = self.stream_of_job(state)
-        return tuple(self.jobs[stream] for stream in sorted(self.group_of(job)) if stream != own)
+        """Return the pods of a Workload's group beside the one that its job is, also once that one is gone: Kueue gives
+        the Workload the group's name."""
+        job, own = self.job_of(state), self.stream_of_job(state)
+        if job is None and state.owner is not None and state.owner.gvk == PODS.gvk:
+            group = self._groups.get((state.namespace, state.name), set())
+        else:
+            group = self.group_of(job)
+        return tuple(self.jobs[stream] for stream in sorted(group) if stream != own)
 
     def written(self, state: WorkloadState, member: str) -> JobObserved | None:
         """Return the user's job, or the pod of its group of this name."""

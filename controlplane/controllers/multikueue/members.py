@@ -49,10 +49,11 @@ def _is_to_run(pass_: WorkloadPass, local: JobObserved) -> bool:
 
 
 def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
-    """Return the pod by which a group is to be known from now on, where the one by which it is has ended, or is going,
-    and no copy of it is anywhere; None where it stays. Created as the group's job, it would run once more."""
-    job = pass_.context.job
-    if job is None or not job.group or not (job.finished or job.deleting) or _may_have_copy(pass_, job):
+    """Return the pod by which a group is to be known from now on, where the one by which it is has ended, is going or
+    is gone, and no copy of it is anywhere; None where it stays. Created as the group's job, it would run once more."""
+    job, owner = pass_.context.job, local.owner
+    stays = job is not None and not (job.group and (job.finished or job.deleting))
+    if stays or owner is None or _may_have_copy(pass_, owner.name):
         return None
     to_run = (one for one in pass_.context.members if _is_to_run(pass_, one) and one.uid in local.owners)
     for one in to_run:
@@ -60,13 +61,13 @@ def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
     return None
 
 
-def _may_have_copy(pass_: WorkloadPass, job: JobObserved) -> bool:
+def _may_have_copy(pass_: WorkloadPass, name: str) -> bool:
     """Whether a copy of a pod is anywhere, or may be. What was to be created long ago in view, and never showed, is
     not."""
     state = pass_.state
     there = {copy.name for remote in state.remotes.values() for copy in remote.jobs}
     creations = (effect for effect in state.effects.values() if isinstance(effect.decision, JobCreationDecided))
-    return state.winner in state.unsure or job.name in there or any(creations) or pass_.must_wait()
+    return state.winner in state.unsure or name in there or any(creations) or pass_.must_wait()
 
 
 def free_names(pass_: WorkloadPass, cluster: str) -> None:

@@ -301,6 +301,12 @@ REASONS: Mapping[WorkloadReason, Sentence] = {
         "the cluster came back with a copy that runs, and the Workload has no quota for it yet",
         "{cluster} came back with a copy that runs, and the Workload has no quota for it yet",
     ),
+    R.WINNER_UNHEARD_OF: Sentence(
+        "the cluster came back with a copy that runs, and the one that has the Workload may be the same under a name "
+        "that is gone",
+        "{cluster} came back with a copy that runs, and the cluster that has the Workload may be the same under a name "
+        "that is gone",
+    ),
     R.FINISHED_MEANWHILE: Sentence(
         "the copy finished while its cluster was away", "the copy finished while {cluster} was away"
     ),

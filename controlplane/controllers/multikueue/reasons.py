@@ -54,6 +54,7 @@ class WorkloadReason(StrEnum):
     STILL_THE_WINNER = "StillTheWinner"
     READMITTED = "Readmitted"
     AWAITS_QUOTA = "AwaitsQuota"
+    WINNER_UNHEARD_OF = "WinnerUnheardOf"
     FINISHED_MEANWHILE = "FinishedMeanwhile"
     FENCED = "Fenced"
     # refusal

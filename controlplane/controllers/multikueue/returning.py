@@ -10,6 +10,8 @@ keps/693-multikueue/README.md, ff69552e).
       or no cluster's, or it succeeded           finish: its result counts, once
       (of a kind whose attempts are fenced, one
       that was overtaken does not count)
+    it runs, and the winner is a name that the
+      log never heard from and nobody has now    wait: it may be this cluster's other name
     it runs elsewhere                             remove
     it is the winner's                            keep
     it cannot be used (other spec, deactivated)   remove
@@ -52,7 +54,7 @@ def judge_returned(pass_: WorkloadPass, local: WorkloadObserved) -> None:
         pass_.verdicts[cluster] = verdict
         if pass_.state.judged.get(cluster) != verdict:
             pass_.say(CopyJudged(cluster=cluster, verdict=verdict, reason=reason))
-        if verdict == "Wait":
+        if verdict == "Wait" and reason is WorkloadReason.AWAITS_QUOTA:
             pass_.wake_at(_unclear_until(pass_, local, cluster))
 
 
@@ -63,11 +65,10 @@ def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[V
     if local.is_true("Finished"):
         return "Remove", WorkloadReason.FINISHED
     if remote.finished is not None:
-        return _judge_finished(pass_, remote.finished, counts=current in ("", cluster))
-    if current == cluster:
-        return "Keep", WorkloadReason.STILL_THE_WINNER
+        counts = current in ("", cluster) or pass_.context.unheard_of(current)
+        return _judge_finished(pass_, remote.finished, counts=counts)
     if current:
-        return "Remove", _overtaken(pass_)
+        return _judge_beside(pass_, local, cluster, current)
     if _is_stale(pass_, local, cluster):
         return "Remove", WorkloadReason.STALE_COPY
     if local.is_true("QuotaReserved") and not local.is_true("Evicted"):
@@ -75,6 +76,18 @@ def judge(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> tuple[V
     if remote.job is not None and pass_.now < _unclear_until(pass_, local, cluster):
         return "Wait", WorkloadReason.AWAITS_QUOTA
     return "Remove", WorkloadReason.QUOTA_NOT_RESERVED
+
+
+def _judge_beside(
+    pass_: WorkloadPass, local: WorkloadObserved, cluster: str, winner: str
+) -> tuple[Verdict, WorkloadReason]:
+    """Return the verdict on a copy that has not finished, of a Workload that is with a cluster."""
+    if winner == cluster:
+        return "Keep", WorkloadReason.STILL_THE_WINNER
+    runs = pass_.state.remote(cluster).job is not None and not _is_stale(pass_, local, cluster)
+    if runs and pass_.context.unheard_of(winner):
+        return "Wait", WorkloadReason.WINNER_UNHEARD_OF
+    return "Remove", _overtaken(pass_)
 
 
 def _is_stale(pass_: WorkloadPass, local: WorkloadObserved, cluster: str) -> bool:

@@ -98,7 +98,7 @@ class SharedJobs(ExistingObjects):
         return self.dependents(self.stream_of_job(state))
 
     def _keep(self, stream: str, state: WorkloadState) -> None:
-        state = self._at_rest(stream, state)
+        state = self._at_rest(stream, self._left_by_stray(stream, state))
         if state.settled:
             self.workloads.pop(stream, None)
             self._depend(stream, state, None)
@@ -116,11 +116,37 @@ class SharedJobs(ExistingObjects):
         else:
             self._unsure.discard(stream)
 
+    def _left_by_stray(self, stream: str, state: WorkloadState) -> WorkloadState:
+        """Return the state of a Workload of which nothing but copies was ever known, once the last copy of its job is
+        gone, with the job that has this name and no Workload, as that of one that is gone leaves its own: nobody else
+        would say that nothing runs."""
+        if state.owner is not None or any(remote.job is not None for remote in state.remotes.values()):
+            return state
+        for name in sorted(self._strays.jobs_of(stream)):
+            job = self.jobs.get(name)
+            kind = next((one for one in self.policy.adapters.values() if job and one.kind.name == job.kind), None)
+            if job is not None and kind is not None and not self._workload_of(name):
+                owner = observations.Owner(
+                    api_version=kind.kind.api_version, kind=kind.kind.kind, name=job.name, uid=job.uid
+                )
+                after = msgspec.structs.replace(state, left=owner)
+                self._resting({stream}, name)
+                self._depend(stream, state, after)
+                return after
+        return state
+
+    def _workload_of(self, job: str) -> bool:
+        """Whether a job, given by its stream, has a Workload."""
+        return any(self.workloads[one].local is not None for one in self.dependents(job) if one in self.workloads)
+
     def _at_rest(self, stream: str, state: WorkloadState) -> WorkloadState:
         """Return the state of a Workload that is gone without the job that it left, once that rests, or is none of
         ours. Until nothing of it is on a cluster the job's next Workload has to know: that of an elastic job has
         another name."""
-        if state.left is None or (state.local is None and (state.on_clusters or self._says_that_it_runs(state))):
+        if state.left is None:
+            return state
+        waits = state.gone or not self._workload_of(self.stream_of_job(state))
+        if waits and state.local is None and (state.on_clusters or self._says_that_it_runs(state)):
             return state
         after = msgspec.structs.replace(state, left=None)
         self._depend(stream, state, after)
@@ -213,6 +239,12 @@ class SharedJobs(ExistingObjects):
         """Return a Workload with the copies that its job has already, when it is seen for the first time."""
         if before is not None and before.local is not None:
             return state
+        for other in sorted(self._siblings(state) - {stream}):
+            known = self.workloads.get(other)
+            if known is not None and known.left is not None and not known.gone:
+                alone = msgspec.structs.replace(known, left=None)  # a stray's: the job is this Workload's
+                self._depend(other, known, alone)
+                self._keep(other, alone)
         for cluster, seen in sorted(self._shared.get(self.stream_of_job(state), {}).items()):
             event = seen.event
             if isinstance(event, observations.RemoteJobObserved) and _is_of(state, event.shared):

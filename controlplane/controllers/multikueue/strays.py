@@ -47,6 +47,10 @@ class StrayCopies:
         """Return the streams that have a copy of a job, given by its stream."""
         return self._streams.get(job, ())
 
+    def jobs_of(self, stream: str) -> Collection[str]:
+        """Return the streams of the jobs that have a copy on a Workload's stream, as of the last time it was kept."""
+        return self._jobs.get(stream, _NONE)
+
     def keep(self, stream: str, state: WorkloadState | None) -> frozenset[str]:
         """Take a Workload as it is now, None if it is over; return the jobs that have a copy on its stream more, or
         less, than before."""

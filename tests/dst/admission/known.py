@@ -93,6 +93,9 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
         # Kueue's own scheduler leaves them waiting too.
         "none of the product's: the first of a StrictFIFO queue keeps what others have borrowed from those after it",
     ),
+    (951425, "", "none of the product's: of two Workloads of one second either may be the first of a cycle"),
+    (951430, "", "none of the product's: a pod that took another's place was made again under that one's name"),
+    (951465, "", "a running copy was taken for one beside the winner's, which was its own cluster's other name"),
     (
         951407,
         "",

@@ -59,7 +59,7 @@ def _fitting(place: ClusterEnvironment, quota: LiveQuota) -> Iterator[Record]:
     for name, records in waiting.items():
         for record in records if queues[name].get("queueingStrategy") == "BestEffortFIFO" else ():
             node, asks = f"queue/{name}", _asks(record.obj)
-            kept = {queue: amount for order, queue, amount in keepers if order < _order(record.obj)}
+            kept = {queue: amount for order, queue, amount in keepers if order <= _order(record.obj)}
             left = ResourceTree(nodes, {one: used.get(one, 0) + kept.get(one, 0) for one in (*used, *kept)}, _CPU)
             # What it would have to borrow may be kept for others that wait, by the rules of their queues.
             if min(ledger.quota(node).nominal - ledger.usage(node), left.available(node)) >= asks:

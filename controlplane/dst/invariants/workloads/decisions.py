@@ -62,7 +62,7 @@ class Decisions(LogRules):
     def before_fold(self, recorded: Recorded, writer: str) -> None:
         """Look at one event, and at which names are in use."""
         super().before_fold(recorded, writer)
-        if wrong := self._spread.left(recorded):
+        if wrong := self._spread.wrong(self._index, recorded):
             self._trace.violate(SPREAD, f"before {recorded.position}: {wrong}")
         self._spread.moved(recorded, self._index.workloads.get(recorded.stream))
         if isinstance(recorded.event, ClusterConnected):
@@ -95,8 +95,8 @@ class Decisions(LogRules):
             self._taken(recorded, what)
         if isinstance(event, events.WinnerReleased):
             self._spread.released(recorded, event)
-        if isinstance(event, events.WinnerChosen) and (wrong := self._spread.wrong(self._index, recorded, event)):
-            self._trace.violate(SPREAD, f"{what}: {wrong}")
+        if isinstance(event, events.WinnerChosen):
+            self._spread.chosen(self._index, recorded, event)
         rule = _RULES.get(type(event))
         if rule is not None and (wrong := rule(self._index.workloads.get(recorded.stream), event)):
             self._trace.violate(ORDER, f"{what}: {wrong}")

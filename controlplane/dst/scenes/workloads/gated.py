@@ -184,9 +184,12 @@ def _again(scene: ActorContext, name: str) -> None:
     del scene.submitted[name]
     pod = scene.pods.pop(name)
     if other.name not in failed:
-        scene.pods[other.name], scene.submitted[other.name] = pod, PODS
+        scene.pods[other.name] = {**pod, "metadata": {**pod["metadata"], "name": other.name}}
+        scene.submitted[other.name] = PODS
         if "deletionTimestamp" in other.obj["metadata"]:
             scene.after(_AGAIN, _in_its_place, scene, other.name)
+        elif other.name in scene.webhook.ever:
+            unheard_again(scene, {other.name})
 
 
 def _is_final(pod: Json) -> bool:
@@ -272,6 +275,8 @@ def webhook_back(scene: ActorContext) -> None:
     for record in (one for group in sorted(groups) for one in workloads_of(scene, group)):
         with suppress(ApiError):
             store.delete(record.kind, record.namespace, record.name)
+    for name, pod in _ended(scene, mates).items():  # the Workload in which they had ended goes
+        scene.after(_AGAIN, _ended_again, scene, name, pod)
     for name in sorted(scene.webhook.unheard | mates):
         kind = scene.submitted.get(name)
         if kind is None or name in scene.deleted:
@@ -283,10 +288,10 @@ def webhook_back(scene: ActorContext) -> None:
     scene.webhook.unheard.clear()
 
 
-def unheard_again(scene: ActorContext) -> None:
+def unheard_again(scene: ActorContext, back: Collection[str]) -> None:
     """Let users make again, a little later, what a backup has brought back that may have been made without the
     webhook."""
-    scene.webhook.unheard |= scene.webhook.ever & scene.submitted.keys()
+    scene.webhook.unheard |= scene.webhook.ever.intersection(back)
     if scene.webhook.unheard and not scene.webhook.away:
         scene.after(_AGAIN, webhook_back, scene)
 
@@ -295,6 +300,18 @@ def _make_again(scene: ActorContext, kind: Kind, name: str) -> None:
     if name in scene.submitted and name not in scene.deleted:
         with suppress(ApiError):
             create_job(scene, kind, scene.made[name])
+
+
+def _ended(scene: ActorContext, names: Collection[str]) -> dict[str, Json]:
+    """Return those of some pods that have succeeded, as they were made."""
+    there = {record.name: record.obj.get("status") or {} for record in scene.environment.management.store.records(PODS)}
+    return {name: scene.pods[name] for name in sorted(names) if there.get(name, {}).get("phase") == "Succeeded"}
+
+
+def _ended_again(scene: ActorContext, name: str, pod: Json) -> None:
+    if name not in scene.pods and name not in scene.deleted:
+        with suppress(ApiError):
+            create_job(scene, PODS, pod)
 
 
 ACTS: dict[str, Act] = {

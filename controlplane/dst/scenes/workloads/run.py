@@ -250,7 +250,7 @@ class WorkloadRun(SceneRun):
         there = {record.name for kind in served_in(store) for record in store.records(kind)}
         self.submitted = {name: kind for name, kind in self.submitted.items() if name in there}
         gated.complete_groups(self, there)
-        gated.unheard_again(self)
+        gated.unheard_again(self, self.submitted)
         self.deleted -= there
         people.activate_all(self)
 
