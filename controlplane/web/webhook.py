@@ -33,6 +33,10 @@ _MOST = 256  # connections at a time: every API server of a cluster keeps some
 # An object has at most 3 MiB in an API server, and a review may hold it as it was besides; controller-runtime's own
 # limit (pkg/webhook/admission/http.go).
 _LARGEST = 7 * 1024 * 1024
+_SMALL = 64 * 1024  # most reviews are no larger; of all others few are in memory at a time, whoever sends them
+_LARGE_AT_ONCE = 2
+_WAIT = 2.0  # seconds for which a large one waits for its turn
+_ARRIVES = 5.0  # seconds for all of a large one to be here: an API server waits no longer for its answer
 Json = dict[str, Any]
 Answer = Callable[[Json], Awaitable[Json]]
 """Answers a review; raises `ValueError` with the reason for what is none."""
@@ -144,16 +148,36 @@ async def serve_webhook(
     which names the settings of a section.
     """
     app = web.Application(client_max_size=_LARGEST)
+    large = asyncio.Semaphore(_LARGE_AT_ONCE)
     for path, answer in answers.items():
-        app.router.add_post(path, functools.partial(_handle, answer))
+        app.router.add_post(path, functools.partial(_handle, answer, large))
     guard = Guard(_MOST)
     server = await serve_guarded(app, guard, address, port, section, certificate.context)
     return Webhook(server, certificate)
 
 
-async def _handle(answer: Answer, request: web.Request) -> web.Response:
+async def _handle(answer: Answer, large: asyncio.Semaphore, request: web.Request) -> web.Response:
+    length = request.content_length
+    if length is not None and length <= _SMALL and "Content-Encoding" not in request.headers:
+        return await _answered(answer, await request.read())
     try:
-        review = orjson.loads(await request.read())
+        async with asyncio.timeout(_WAIT):
+            await large.acquire()
+    except TimeoutError:
+        return web.Response(status=503, text="too many large reviews come at once: ask again\n")
+    try:
+        async with asyncio.timeout(_ARRIVES):
+            body = await request.read()
+        return await _answered(answer, body)
+    except TimeoutError:
+        return web.Response(status=408, text="the review did not come in time\n")
+    finally:
+        large.release()
+
+
+async def _answered(answer: Answer, body: bytes) -> web.Response:
+    try:
+        review = orjson.loads(body)
         if not isinstance(review, dict):
             raise ValueError("an AdmissionReview is an object")
         return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")

@@ -139,6 +139,47 @@ async def test_a_port_that_is_taken_is_said_with_its_setting(folder: Path) -> No
             )
 
 
+async def begun(folder: Path, port: int, size: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send all of a review but its end."""
+    trust = ssl.create_default_context(cafile=str(folder / "first" / "ca.crt"))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+    writer.write(b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+    writer.write(b" " * (size - 2))
+    return reader, writer
+
+
+@pytest.mark.parametrize("small", [b"{}", b" " * 60_000 + b"{}"])
+async def test_few_large_reviews_are_read_at_a_time_and_small_ones_are_answered(
+    served: Webhook, folder: Path, monkeypatch: pytest.MonkeyPatch, small: bytes
+) -> None:
+    """Else whoever reaches the port takes the process its memory."""
+    monkeypatch.setattr(webhook, "_WAIT", 0.2)
+    monkeypatch.setattr(webhook, "_ARRIVES", PATIENCE)
+    slow = [await begun(folder, served.port, 6_000_000) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    large = b" " * 1_000_000 + b"{}"
+    authority = folder / "first" / "ca.crt"
+    assert (await post(served.port, authority, small))[0] == 200
+    assert await post(served.port, authority, large) == (503, "too many large reviews come at once: ask again\n")
+    for reader, writer in slow:
+        writer.write(b"{}")
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
+    assert (await post(served.port, authority, large))[0] == 200
+
+
+async def test_a_large_review_that_does_not_come_is_not_waited_for(
+    served: Webhook, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "_ARRIVES", 0.2)
+    slow = [await begun(folder, served.port, 6_000_000) for _ in range(2)]
+    for reader, writer in slow:
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 408")
+        writer.close()
+    assert (await post(served.port, folder / "first" / "ca.crt", b" " * 1_000_000 + b"{}"))[0] == 200
+
+
 def ended(folder: Path, days: str) -> None:
     """Install a certificate that ends in so many days."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
