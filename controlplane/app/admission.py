@@ -15,8 +15,9 @@ from controlplane.controllers.jobframework.admission import DEFAULT, Defaults, c
 from controlplane.controllers.manifests import HOSTED
 from controlplane.controllers.multikueue.admission import answer as claim
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.kube.fields import UNFIT
 from controlplane.kube.kinds import WORKLOAD_PRIORITY_CLASSES, Json
-from controlplane.kube.reviews import json_patch, with_patch
+from controlplane.kube.reviews import allowed, json_patch, requested, with_patch
 from controlplane.runtime.hosting import Endpoint, ReviewHook
 from controlplane.runtime.manifest import Manifest
 from controlplane.settings import Settings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 JOBS_PATH = "/mutate/multikueue"
 _POLL = 0.05
+_LONGEST = 256  # characters of a warning that an API server passes on whole
 _PATIENCE = 2.0
 """For how many seconds an answer waits for what it rests on, of the five that an API server waits for one."""
 
@@ -80,9 +82,16 @@ class Reviews:
     async def __call__(self, review: Json) -> Json:
         """Return the answer to a review; `ValueError` if it is none."""
         until = self._clock.monotonic() + self._hook.patience
-        while self._clock.monotonic() < until and not self._hook.knows(review):
+        while self._clock.monotonic() < until and not self._knows(review):
             await self._clock.sleep(_POLL)
-        return _counted(self._metrics, self._hook.answer(review))
+        return _counted(self._metrics, _answered(review, self._hook.answer))
+
+    def _knows(self, review: Json) -> bool:
+        """Whether what a review rests on is known; nothing is waited for whose object cannot be read."""
+        try:
+            return self._hook.knows(review)
+        except UNFIT:
+            return True
 
 
 class JobAdmission:
@@ -125,9 +134,12 @@ class JobAdmission:
             unknown = unknown or ours is None
             return ours
 
-        review, patch = self._suspended(review)
-        found = claim(review, controller.policy, leads)
-        return with_patch(found, patch) if last or not unknown else None
+        def answered(asked: Json) -> Json:
+            made, patch = self._suspended(asked)
+            return with_patch(claim(made, controller.policy, leads), patch)
+
+        found = _answered(review, answered)
+        return found if last or not unknown else None
 
     def _suspended(self, review: Json) -> tuple[Json, list[Json]]:
         """Return the review of a job that is suspended, and the patch that makes it so."""
@@ -152,6 +164,20 @@ class JobAdmission:
     def _has_default_queue(self, namespace: str) -> bool:
         quota = self._quota()
         return quota is not None and f"{namespace}/{DEFAULT}" in quota.index.engine.queues.local
+
+
+def _answered(review: Json, answer: Callable[[Json], Json]) -> Json:
+    """Return the answer to a review, which lets through with a warning what cannot be read; `ValueError` if it is no
+    review.
+    """
+    try:
+        return answer(review)
+    except UNFIT as error:  # the API server refuses it, or knows better
+        request = requested(review)
+        if request is None:
+            raise
+        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return allowed(request, [], [f"it was not looked at by the webhook of controlplane: {said}"[:_LONGEST]])
 
 
 def _counted(metrics: Metrics, found: Json) -> Json:

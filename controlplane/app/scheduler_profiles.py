@@ -70,10 +70,11 @@ def load(path: str) -> Setup:
         raise BadConfiguration(f"scheduler.config: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadConfiguration(f"scheduler.config: {path} cannot be read: it is not UTF-8 text") from None
+    too_deep = BadConfiguration(f"scheduler.config: {path} is nested too deep to be read")
     try:
         found: Any = yaml.safe_load(text)
     except RecursionError:
-        raise BadConfiguration(f"scheduler.config: {path} is nested too deep to be read") from None
+        raise too_deep from None
     except UNREADABLE as error:
         raise BadConfiguration(f"scheduler.config: {path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict):
@@ -87,6 +88,8 @@ def load(path: str) -> Setup:
         raise BadConfiguration("\n".join(f"{path}: {problem}" for problem in error.problems)) from None
     except PluginError as error:
         raise BadConfiguration(str(error)) from None
+    except RecursionError:  # an alias of what it is in
+        raise too_deep from None
 
 
 def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "workloads": (
         ("namespace", "name", "phase", "cluster", "attempt", "for", "reason"),
-        ("queue", "owner", "since", "message"),
+        ("queue", "owner", "since (UTC)", "message"),
     ),
-    "clusters": (("cluster", "phase", "for", "reason"), ("since", "location", "configs", "labels", "message")),
+    "clusters": (("cluster", "phase", "for", "reason"), ("since (UTC)", "location", "configs", "labels", "message")),
     "queues": (
         ("namespace", "queue", "pending", "reserved", "offered", "admitted", "running", "lost"),
         ("other", "finished", "cluster_queue"),
@@ -95,7 +95,7 @@ def _cell(one: dict[str, Any], column: str, at: datetime) -> object:
     """Return what a table shows in a column."""
     if column == "for":
         return age(one["since"], at)
-    value = one[column]
+    value = one[column.removesuffix(" (UTC)")]
     if isinstance(value, datetime):
         return stamp(value)
     if isinstance(value, list):

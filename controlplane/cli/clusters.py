@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controlplane.kube.selectors import LabelSelector
 
 T = TypeVar("T")
-COLUMNS = ("name", "state", "since", "grace", "owed", "running", "open writes", "identity", "server", "reason")
+COLUMNS = ("name", "state", "since (UTC)", "grace", "owed", "running", "open writes", "identity", "server", "reason")
 WIDE = ("message",)
 
 

@@ -78,6 +78,8 @@ def explain(error: BaseException) -> Sentence:
         return f"{error.filename}: {error.strerror}", Exit.FAILED
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"there is no room for what is written ({error.strerror}): make some, or write it elsewhere", Exit.FAILED
+    if isinstance(error, RuntimeError) and str(error) == "Could not determine home directory.":  # of `expanduser`
+        return "the path of a file begins with ~, and there is no home directory: write it out", Exit.CONFIGURATION
     message = f": {_first_line(error)}" if str(error) else ""
     return f"unexpected {type(error).__name__}{message} (CONTROLPLANE_DEBUG=1 shows where)", Exit.FAILED
 
@@ -121,6 +123,8 @@ def _database(error: BaseException) -> Sentence:
         "57",
     }:
         return f"the database cannot be used: {said}; check database.url and that the server runs", Exit.DATABASE
+    if type(found).__name__ == "ProgrammingError" and not state:  # of libpq, before anything was asked
+        return f"database.url cannot be used: {said}", Exit.DATABASE
     return f"the database refused a statement: {said}", Exit.DATABASE
 
 

@@ -40,7 +40,9 @@ _ORDER = {
 
 
 class JsonPathError(ValueError):
-    """A template that cannot be read, or a path that the value does not have. The message is one sentence."""
+    """A template that cannot be read, or that asks for a place which a list does not have. The message is one
+    sentence.
+    """
 
 
 class PathStep(NamedTuple):
@@ -86,7 +88,9 @@ def parse(template: str) -> tuple[PathPart, ...]:
 
 
 def render(template: str, value: Any) -> str:
-    """Return what a template says of a value. Raises `JsonPathError` for a field that it does not have."""
+    """Return what a template says of a value: nothing of a field that it does not have. Raises `JsonPathError` for a
+    place that a list does not have, and for one in what is no list.
+    """
     return "".join(_said(parse(template), value, value))
 
 
@@ -201,7 +205,8 @@ def _comparison(text: str) -> tuple[tuple[PathStep, ...], str, Any]:
 def _walk(path: Sequence[PathStep], here: Any, root: Any) -> list[Any]:
     found = [here]
     for step in path:
-        found = [root] if step.how == "root" else [one for value in found for one in _step(step, value)]
+        there = [value for value in found if value is not None]
+        found = [root] if step.how == "root" else [one for value in there for one in _step(step, value)]
     return found
 
 
@@ -236,14 +241,10 @@ def _at(value: list[Any], index: int) -> Any:
 
 
 def _field(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, dict):
-        raise JsonPathError(
-            f".{name} is asked of "
-            f"{'a list: write [*] before it' if isinstance(value, list) else 'a value without fields'}"
-        )
-    if name not in value:
-        raise JsonPathError(f"there is no field {name}: there are {', '.join(map(str, value)) or 'none'}")
-    return [value[name]]
+    """Return a field's value; nothing where it is not, as kubectl has it (`--allow-missing-template-keys` is on there
+    by default).
+    """
+    return [value[name]] if isinstance(value, dict) and name in value else []
 
 
 def _below(value: Any, name: str) -> Iterator[Any]:
@@ -261,7 +262,7 @@ def _fits(text: str, one: Any) -> bool:
     try:
         found = _walk(path, one, one)
     except JsonPathError:
-        return False  # as in kubectl: what has not the field does not fit
+        return False  # as in kubectl: what has not the place does not fit
     if not how:
         return bool(found)
     try:

@@ -156,6 +156,7 @@ def open_database(options: Options, other: str | None = None) -> Iterator[tuple[
     url, log = other or options.database_url(), options.settings().database.log
     schema.check(url)
     with psycopg.connect(schema.libpq_url(url), autocommit=True, client_encoding="utf-8") as connection:
+        connection.execute(schema.SPELLED)
         try:
             yield connection, log
         except NoLog as error:

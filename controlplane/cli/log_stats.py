@@ -57,7 +57,7 @@ def stats(options: Options) -> None:
             f"{_at(found.log.newest)} UTC."
         )
     for columns, rows in (
-        (("type", "events", "bytes", "newest"), [(*one[:3], _at(one.newest)) for one in found.types]),
+        (("type", "events", "bytes", "newest (UTC)"), [(*one[:3], _at(one.newest)) for one in found.types]),
         (("table", "bytes"), found.tables),
         (("partition", "first", "last", "bytes"), found.partitions),
     ):

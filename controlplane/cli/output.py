@@ -7,7 +7,6 @@ instead of reaching the terminal."""
 from __future__ import annotations
 
 import difflib
-import io
 import re
 import sys
 import textwrap
@@ -91,24 +90,20 @@ def comma_separated(value: Sequence[dict[str, Any]]) -> None:
     """Print objects as CSV (RFC 4180), their fields in the first line, which is missing if there is no object, or with
     `--no-headers`.
 
-    Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field."""
-    import csv
-
+    Times are RFC 3339 as in JSON; what has parts of its own is JSON in one field, and what begins as a formula does has
+    an apostrophe before it."""
     import msgspec
 
-    if not value:
-        return
-    written = io.StringIO()
-    writer = csv.writer(written)
-    if not current().no_headers:
-        writer.writerow(value[0])
+    from controlplane.audit.comma_separated import row
+
+    lines = [row(list(value[0]))] if value and not current().no_headers else []
     for one in value:
         plain = msgspec.to_builtins(one, str_keys=True)
         cells = (
             msgspec.json.encode(cell).decode() if isinstance(cell, (dict, list)) else cell for cell in plain.values()
         )
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    sys.stdout.write(_harmless(written.getvalue()))
+        lines.append(row(list(cells)))
+    sys.stdout.write(_harmless("".join(lines)))
 
 
 def dump(form: str, value: Any, *, kind: str = "", items: str = "") -> None:

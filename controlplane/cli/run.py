@@ -126,9 +126,13 @@ async def tracing(settings: Settings, log: str) -> AsyncIterator[Spans | None]:
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Return an event that the first SIGTERM or Ctrl-C sets; the second one does what it does to any program."""
+    """Return an event that the first SIGTERM or Ctrl-C sets, or the end of the terminal; the second one does what it
+    does to any program.
+    """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if os.getpid() != 1 and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # `nohup` has it ignored
+        numbers.append(signal.SIGHUP)
     before = signal.getsignal(signal.SIGTERM)
 
     def once() -> None:

@@ -42,13 +42,13 @@ from controlplane.clusters.connection_reports import (
 )
 from controlplane.clusters.connection_watches import ConnectionWatches
 from controlplane.clusters.dynamic_reader import Dynamic
-from controlplane.clusters.expiry import credentials_expiry
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig, unforeseen_counts
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
 from controlplane.clusters.sources import PathSource, ProfileSource, Source, load
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.verbs import Executor
+from controlplane.kube.expiry import credentials_expiry
 from controlplane.kube.kinds import NAMESPACES, meta
 from controlplane.kube.watches import WatchSpec
 

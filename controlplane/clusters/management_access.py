@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -61,7 +62,7 @@ async def from_kubeconfig(
     """
     plain = read_plain(path or os.environ.get("KUBECONFIG") or KUBECONFIG, context)
     if plain is not None:
-        return Transport(name, plain, identity=identity)
+        return _transport(name, plain, identity)
     from kubernetes_asyncio import client
     from kubernetes_asyncio.config import kube_config
 
@@ -84,6 +85,14 @@ async def from_kubeconfig(
         verify=configuration.verify_ssl,
     )
     credentials = _credentials(loader, configuration, clock or SystemClock())
+    return _transport(name, config, identity, credentials)
+
+
+def _transport(name: str, config: ClientConfig, identity: str, credentials: Credentials | None = None) -> Transport:
+    try:
+        urlsplit(config.server)
+    except ValueError as error:
+        raise KubeconfigError(BAD, f"the kubeconfig cannot be loaded (its server is no URL: {error})") from None
     return Transport(name, config, identity=identity, credentials=credentials)
 
 

@@ -22,7 +22,6 @@ import orjson
 
 from controlplane.clusters.credentials import Credentials, StaticToken
 from controlplane.clusters.exec_credentials import ExecCredentials, ExecFailed, KeyPair
-from controlplane.clusters.expiry import certificate_expiry
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError
 from controlplane.clusters.lines import LineSplitter, LineTooLong
 from controlplane.clusters.protocol import ApiError, Unreachable, UnreadableResponse
@@ -33,6 +32,7 @@ from controlplane.clusters.streams import ApiServer, Lines, ListPage, ListQuery,
 from controlplane.clusters.tls import tls_context
 from controlplane.clusters.tunnel import Headers, Stream, open_tunnel
 from controlplane.clusters.validation import version_of
+from controlplane.kube.expiry import certificate_expiry
 from controlplane.kube.kinds import APPLY_PATCH, JSON_TYPE, Json, Kind, Request, is_path_part
 
 _READ_BUFFER = 1 << 21

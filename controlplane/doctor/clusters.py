@@ -18,7 +18,6 @@ import msgspec
 from controlplane.clock import Clock
 from controlplane.clusters import sources
 from controlplane.clusters.cluster_profile import access_of, client_config
-from controlplane.clusters.expiry import token_expiry
 from controlplane.clusters.kubeconfig import ClientConfig, KubeconfigError, parse_kubeconfig
 from controlplane.clusters.streams import ApiServer, ListQuery
 from controlplane.clusters.transport import Timeouts, Transport
@@ -28,6 +27,7 @@ from controlplane.doctor.facts import ClusterFacts, Objects, QueueFacts
 from controlplane.doctor.findings import Unread
 from controlplane.doctor.rights import NeededRight
 from controlplane.kube.access import SELF_SUBJECT_ACCESS_REVIEWS, is_allowed, review
+from controlplane.kube.expiry import token_expiry
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_PROFILES,

@@ -51,6 +51,8 @@ def json_patch(before: Mapping[str, Any], after: Mapping[str, Any], path: str = 
         here, old = f"{path}/{_token(key)}", before.get(key)
         if key not in before:
             found.append({"op": "add", "path": here, "value": value})
+        elif old is value:
+            continue  # what both share may be nested deeper than can be compared
         elif isinstance(old, dict) and isinstance(value, dict):
             found += json_patch(old, value, here)
         elif old != value:

@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import timeline
-from controlplane.log.schema import libpq_url
+from controlplane.log.schema import SPELLED, libpq_url
 
 # SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet
 # again.
@@ -132,7 +132,8 @@ class Database(msgspec.Struct, frozen=True):
 
     async def _set_up(self, connection: psycopg.AsyncConnection[Row]) -> None:
         limit = sql.Literal(f"{round(self.statement_timeout * 1000)}ms")
-        setup = [
+        setup: list[sql.Composable] = [
+            sql.SQL(SPELLED),
             sql.SQL("SET statement_timeout TO {}").format(limit),
             sql.SQL("SET idle_in_transaction_session_timeout TO {}").format(limit),
         ]

@@ -14,7 +14,7 @@ import psycopg
 
 from controlplane.log.event import Body
 from controlplane.log.redaction import Redaction
-from controlplane.log.schema import libpq_url
+from controlplane.log.schema import SPELLED, libpq_url
 
 _BATCH = 500
 
@@ -59,6 +59,7 @@ def redact(url: str, redaction: Redaction, *, everything: bool = False) -> int:
     content's any more."""
     count, last = 0, b""
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(SPELLED)
         while rows := connection.execute(_NEXT, (last, everything, _BATCH)).fetchall():
             last = rows[-1][0]
             changes = [(text, hash_) for hash_, stored in rows if (text := _left(redaction, hash_, stored)) is not None]
@@ -87,6 +88,7 @@ def purge(
     In batches, each a commit.
     """
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        connection.execute(SPELLED)
         (before,) = connection.execute("SELECT clock_timestamp() - %s::interval", (older_than,)).fetchone() or (None,)
         _name(connection, "recent", "e.recorded_at >= %(before)s", {"before": before})
         of_it = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, LiteralString
 
 import psycopg
 
@@ -37,6 +37,11 @@ class SchemaError(Exception):
 def sqlalchemy_url(url: str) -> str:
     """Return the URL with psycopg 3 as its driver; `SchemaError` if it is not a PostgreSQL URL."""
     return f"postgresql+psycopg{libpq_url(url).removeprefix('postgresql')}"
+
+
+SPELLED: LiteralString = "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
+"""Has a session spell times as psycopg reads them, and as they are told: a server has the zone of its machine unless
+somebody says otherwise. No option of a connection, which would take the place of the URL's own options."""
 
 
 def libpq_url(url: str) -> str:

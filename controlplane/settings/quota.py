@@ -121,8 +121,8 @@ class WeightOfEach:
         return found
 
     def show(self, value: tuple[tuple[str, float], ...]) -> list[str]:
-        """Return the weights as a list."""
-        return [f"{name}={weight:g}" for name, weight in value]
+        """Return the weights as a list, each to its last digit: by what the log has of them it is decided again."""
+        return [f"{name}={repr(weight).removesuffix('.0')}" for name, weight in value]
 
     def describe(self) -> str:
         """Say the shape."""

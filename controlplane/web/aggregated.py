@@ -22,11 +22,10 @@ from controlplane.kube.api_requests import RequestAttributes, attributes, forbid
 from controlplane.kube.front_proxy import FrontProxy, UserInfo
 from controlplane.kube.kinds import JSON_TYPE, Json
 from controlplane.tasks import end
-from controlplane.web import webhook
 from controlplane.web.client_authority import ClientAuthority
 from controlplane.web.guard import Guard
 from controlplane.web.ops import WebServer, serve_guarded
-from controlplane.web.webhook import CertificateError
+from controlplane.web.webhook import renewing
 
 _log = structlog.get_logger(__name__)
 
@@ -88,7 +87,8 @@ class AggregatedServer:
         app.router.add_route("*", "/{path:.*}", self._handle)
         context = self._authority.context
         self._server = await serve_guarded(app, self._guard, address, port, section, context, _HEADERS)
-        self._task = asyncio.create_task(self._watch(), name="aggregated api certificate")
+        watching = renewing(self._authority.certificate, self._renew, "certificate of the aggregated api")
+        self._task = asyncio.create_task(watching, name="aggregated api certificate")
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -106,19 +106,11 @@ class AggregatedServer:
             _log.info("the front proxy's authority is another one")
         self._proxy = proxy
 
-    async def _watch(self) -> None:
-        said = ""
-        while True:
-            await asyncio.sleep(webhook.LOOK_AGAIN)
-            try:
-                if self._authority.renew():
-                    self._guard.close_waiting()
-                    _log.info("certificate of the aggregated api changed")
-                said = ""
-            except CertificateError as error:
-                if str(error) != said:
-                    _log.warning("certificate of the aggregated api not changed", error=str(error))
-                said = str(error)
+    def _renew(self) -> bool:
+        changed = self._authority.renew()
+        if changed:
+            self._guard.close_waiting()
+        return changed
 
     # --- a request ---------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ class ClientAuthority:
     """See the module."""
 
     def __init__(self, certificate: Certificate) -> None:
-        self._certificate, self._authority = certificate, ""
+        self.certificate, self._authority, self._stale = certificate, "", False
         self.context = certificate.context
         _asks_for_certificates(self.context)
         self._current = self._fresh("")
@@ -29,7 +29,7 @@ class ClientAuthority:
         connection.context = self._current
 
     def _fresh(self, authority: str) -> ssl.SSLContext:
-        found = self._certificate.fresh()
+        found = self.certificate.fresh()
         _asks_for_certificates(found)
         if authority:
             found.load_verify_locations(cadata=authority)
@@ -47,9 +47,11 @@ class ClientAuthority:
     def renew(self) -> bool:
         """Take over what is in the certificate's files now; return whether it is another certificate.
         `CertificateError` if it cannot be used."""
-        if not self._certificate.renew():
+        self._stale = self.certificate.renew() or self._stale
+        if not self._stale:
             return False
-        self._current = self._fresh(self._authority)
+        self._current = self._fresh(self._authority)  # which may fail where the files change just now
+        self._stale = False
         return True
 
     def common_name(self, connection: Any) -> str | None:

@@ -9,15 +9,32 @@ aiohttp itself waits for a request for ever."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
+
+from controlplane.web.handshakes import TlsServer, listen_with_tls
 
 _PATIENCE = 5.0  # seconds for a request to arrive, and for a TLS handshake
 _LONGEST = 30.0  # seconds for one request and its answer
 _BACKLOG = 512
+
+
+class _NotOurs(logging.Filter):
+    """Leaves out what is wrong with a request: whoever reaches a port could fill the disk with tracebacks."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
+
+
+REQUESTS = logging.getLogger("controlplane.web.requests")
+"""Where a server says what went wrong with a request by its own fault."""
+REQUESTS.addFilter(_NotOurs())
 
 
 class Guard:
@@ -64,7 +81,10 @@ class Guard:
         found = next((one for one in self._open if one.transport is request.transport), None)
         if found is not None:
             found.works()
-        return await handler(request)
+        try:
+            return await handler(request)
+        except web.RequestPayloadError as error:
+            raise web.HTTPBadRequest(text=f"the body cannot be read: {error}\n") from None
 
 
 class _Connection(asyncio.Protocol):
@@ -130,17 +150,16 @@ class _Connection(asyncio.Protocol):
 
 async def listen(
     runner: web.AppRunner, guard: Guard, address: str, port: int, context: ssl.SSLContext | None = None
-) -> asyncio.Server:
+) -> asyncio.Server | TlsServer:
     """Listen for an application that is set up; OSError if that cannot be done."""
-    server = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(guard, runner.server()) if runner.server is not None else asyncio.Protocol(),
-        address,
-        port,
-        ssl=context,
-        ssl_handshake_timeout=_PATIENCE if context is not None else None,
-        backlog=_BACKLOG,
-        start_serving=False,
-    )
+
+    def connected() -> asyncio.Protocol:
+        return _Connection(guard, runner.server()) if runner.server is not None else asyncio.Protocol()
+
+    if context is not None:
+        return listen_with_tls(address, port, connected, context, _PATIENCE)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(connected, address, port, backlog=_BACKLOG, start_serving=False)
     try:
         await server.start_serving()
     except BaseException:  # interrupted while it begins to: nobody else could close it

@@ -15,19 +15,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
-import structlog
 
 from controlplane.kube import kubelet_api
 from controlplane.kube.front_proxy import UserInfo
 from controlplane.kube.kinds import Json
 from controlplane.kube.kubelet_api import KubeletRequest
 from controlplane.tasks import end
-from controlplane.web import webhook
 from controlplane.web.client_authority import ClientAuthority
+from controlplane.web.handshakes import TlsServer, listen_with_tls
 from controlplane.web.ops import ListenError, why_not
-from controlplane.web.webhook import CertificateError
-
-_log = structlog.get_logger(__name__)
+from controlplane.web.webhook import renewing
 
 MOST = 512  # connections at a time: each shell and each log that is followed keeps one
 _PATIENCE = 10.0  # seconds for a request to arrive, for a TLS handshake, and for an answer that is not one of ours
@@ -102,21 +99,24 @@ class KubeletServer:
     def __init__(self, answers: KubeletAnswers, authority: ClientAuthority) -> None:
         self._answers, self._authority = answers, authority
         self._open: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._unknown: dict[asyncio.Task[None], asyncio.StreamWriter] = {}  # of `_open`, in the order they came
+        self._server: TlsServer | None = None
         self._watching: asyncio.Task[None] | None = None
         self.port = 0
 
     async def listen(self, address: str, port: int, section: str) -> None:
         """Listen; `ListenError` if that cannot be done, which names the settings of a section."""
-        context = self._authority.context
+
+        def connected() -> asyncio.Protocol:
+            return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_HEAD), self._accepted)
+
         try:
-            self._server = await asyncio.start_server(
-                self._accepted, address, port, ssl=context, ssl_handshake_timeout=_PATIENCE, limit=_HEAD
-            )
+            self._server = listen_with_tls(address, port, connected, self._authority.context, _PATIENCE)
         except OSError as error:
             raise ListenError(why_not(error, address, port, section)) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        self._watching = asyncio.create_task(self._renew(), name="kubelet certificate")
+        watching = renewing(self._authority.certificate, self._authority.renew, "kubelet certificate")
+        self._watching = asyncio.create_task(watching, name="kubelet certificate")
 
     async def stop(self) -> None:
         """Stop listening, and cut what is under way."""
@@ -124,26 +124,17 @@ class KubeletServer:
             self._server.close()
         await end(*self._open, *([self._watching] if self._watching is not None else []))
 
-    async def _renew(self) -> None:
-        said = ""
-        while True:
-            await asyncio.sleep(webhook.LOOK_AGAIN)
-            try:
-                self._authority.renew()
-                said = ""
-            except CertificateError as error:
-                if str(error) != said:
-                    _log.warning("kubelet certificate not changed", error=str(error))
-                said = str(error)
-
     # --- a connection ------------------------------------------------------------------------------------------------
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
+        if len(self._open) >= MOST and self._unknown:
+            self._cut(next(iter(self._unknown)))
         if task is None or len(self._open) >= MOST:
             writer.transport.abort()
             return
         self._open.add(task)
+        self._unknown[task] = writer
         try:
             # Whoever goes away, or says what is no request, is told nothing.
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -152,7 +143,14 @@ class KubeletServer:
             pass  # we stop; the stream's own callback would report it
         finally:
             self._open.discard(task)
+            self._unknown.pop(task, None)
             writer.close()
+
+    def _cut(self, task: asyncio.Task[None]) -> None:
+        """Close the connection of somebody who has not shown who it is."""
+        self._open.discard(task)
+        self._unknown.pop(task).transport.abort()
+        task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_PATIENCE):
@@ -184,6 +182,8 @@ class KubeletServer:
         verb = "get" if head.method == "GET" and not head.get("upgrade") else "create"
         if not await self._answers.allows(user, verb, node):
             raise KubeletRefusal(403, f'user "{user.name}" may not {verb} nodes/proxy')
+        if (task := asyncio.current_task()) is not None:
+            self._unknown.pop(task, None)
 
     def _plain(self, head: _Head) -> tuple[bytes, str]:
         """Return body and type of what is about no pod."""

@@ -18,14 +18,14 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
 from controlplane import telemetry
-from controlplane.web.guard import Guard, listen
+from controlplane.web.guard import REQUESTS, Guard, listen
+from controlplane.web.handshakes import TlsServer
 from controlplane.web.health import Health
 
 HEALTH = web.AppKey("health", Health)
 REGISTRY = web.AppKey("registry", CollectorRegistry)
 _MOST = 64  # connections at a time: probes, a Prometheus or two, and people
 _UNCACHED = {"Cache-Control": "no-store"}
-_LONGEST = 1024  # bytes of a body that is read
 _log = telemetry.logger("controlplane.web.ops")
 
 
@@ -69,10 +69,10 @@ async def _set_level(request: web.Request) -> web.Response:
     if not _local(request.remote):
         return web.Response(status=403, text="The level is changed from 127.0.0.1 only: use kubectl port-forward.\n")
     try:
-        given = msgspec.json.decode(await request.content.read(_LONGEST), type=dict[str, str])["level"].lower()
+        given = msgspec.json.decode(await request.read(), type=dict[str, str])["level"].lower()
         before = telemetry.level_now()
         telemetry.set_level({level: level for level in telemetry.LEVELS}[given])
-    except (msgspec.DecodeError, KeyError):
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         return web.Response(
             status=400, text=f'The body must be {{"level": LEVEL}}; levels are {", ".join(telemetry.LEVELS)}.\n'
         )
@@ -118,7 +118,7 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
 class WebServer:
     """A running web server; `port` is the one it got, which matters if any free one was asked for."""
 
-    def __init__(self, runner: web.AppRunner, listening: asyncio.Server, address: str) -> None:
+    def __init__(self, runner: web.AppRunner, listening: asyncio.Server | TlsServer, address: str) -> None:
         self._runner, self._listening, self.address = runner, listening, address
         self.port: int = listening.sockets[0].getsockname()[1]
 
@@ -151,6 +151,7 @@ async def serve_guarded(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=REQUESTS,
         shutdown_timeout=5,
         keepalive_timeout=guard.patience,
         lingering_time=1.0,

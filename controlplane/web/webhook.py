@@ -12,6 +12,7 @@ import functools
 import hashlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import orjson
 import structlog
 from aiohttp import web
 
+from controlplane.kube.expiry import certificate_expiry
 from controlplane.tasks import end
 from controlplane.web.guard import Guard
 from controlplane.web.ops import WebServer, serve_guarded
@@ -26,8 +28,15 @@ from controlplane.web.ops import WebServer, serve_guarded
 _log = structlog.get_logger(__name__)
 
 LOOK_AGAIN = 5.0  # seconds between two looks at the files
+_SOON = timedelta(days=1)
 _MOST = 256  # connections at a time: every API server of a cluster keeps some
-_LARGEST = 4 * 1024 * 1024  # an object has at most 3 MiB in an API server, and a review may hold it as it was besides
+# An object has at most 3 MiB in an API server, and a review may hold it as it was besides; controller-runtime's own
+# limit (pkg/webhook/admission/http.go).
+_LARGEST = 7 * 1024 * 1024
+_SMALL = 64 * 1024  # most reviews are no larger; of all others few are in memory at a time, whoever sends them
+_LARGE_AT_ONCE = 2
+_WAIT = 2.0  # seconds for which a large one waits for its turn
+_ARRIVES = 5.0  # seconds for all of a large one to be here: an API server waits no longer for its answer
 Json = dict[str, Any]
 Answer = Callable[[Json], Awaitable[Json]]
 """Answers a review; raises `ValueError` with the reason for what is none."""
@@ -72,6 +81,16 @@ class Certificate:
             what = f"{self._files[0]} with {self._files[1]} is no certificate with its key ({said})"
             raise CertificateError(f"{what}: both must be PEM and belong together") from None
 
+    def ending(self, now: datetime) -> str:
+        """Return the sentence that says that the certificate has ended, or will within a day; "" for none."""
+        try:
+            ends = certificate_expiry(Path(self._files[0]).expanduser().read_bytes())
+        except OSError:  # `renew` says it
+            return ""
+        if ends is None or ends - now > _SOON:
+            return ""
+        return f"{self._files[0]} ends at {ends:%Y-%m-%d %H:%M:%S} UTC: renew it, since API servers refuse it then"
+
     def renew(self) -> bool:
         """Take over what is in the files now, for connections from now on; return whether it is another certificate."""
         found = self._fingerprint()
@@ -83,12 +102,31 @@ class Certificate:
         return True
 
 
+async def renewing(certificate: Certificate, renew: Callable[[], bool], what: str) -> None:
+    """Take over what is in a certificate's files by `renew`, until cancelled; say when it changed, when it cannot be
+    used, and when it is about to end.
+    """
+    said = ""
+    while True:
+        try:
+            if renew():
+                _log.info(f"{what} changed")
+            wrong, event = certificate.ending(datetime.now(UTC)), f"{what} ends"
+        except CertificateError as error:
+            wrong, event = str(error), f"{what} not changed"
+        if wrong and wrong != said:
+            _log.warning(event, error=wrong)
+        said = wrong
+        await asyncio.sleep(LOOK_AGAIN)
+
+
 class Webhook:
     """A running webhook. `port` is the one it got."""
 
     def __init__(self, server: WebServer, certificate: Certificate) -> None:
-        self._server, self._certificate = server, certificate
-        self._task = asyncio.create_task(self._watch(), name="webhook certificate")
+        self._server = server
+        watching = renewing(certificate, certificate.renew, "webhook certificate")
+        self._task = asyncio.create_task(watching, name="webhook certificate")
 
     @property
     def port(self) -> int:
@@ -102,19 +140,6 @@ class Webhook:
         finally:
             await self._server.stop()
 
-    async def _watch(self) -> None:
-        said = ""
-        while True:
-            await asyncio.sleep(LOOK_AGAIN)
-            try:
-                if self._certificate.renew():
-                    _log.info("webhook certificate changed")
-                said = ""
-            except CertificateError as error:
-                if str(error) != said:
-                    _log.warning("webhook certificate not changed", error=str(error))
-                said = str(error)
-
 
 async def serve_webhook(
     answers: Mapping[str, Answer], certificate: Certificate, address: str, port: int, section: str = "webhook"
@@ -123,16 +148,36 @@ async def serve_webhook(
     which names the settings of a section.
     """
     app = web.Application(client_max_size=_LARGEST)
+    large = asyncio.Semaphore(_LARGE_AT_ONCE)
     for path, answer in answers.items():
-        app.router.add_post(path, functools.partial(_handle, answer))
+        app.router.add_post(path, functools.partial(_handle, answer, large))
     guard = Guard(_MOST)
     server = await serve_guarded(app, guard, address, port, section, certificate.context)
     return Webhook(server, certificate)
 
 
-async def _handle(answer: Answer, request: web.Request) -> web.Response:
+async def _handle(answer: Answer, large: asyncio.Semaphore, request: web.Request) -> web.Response:
+    length = request.content_length
+    if length is not None and length <= _SMALL and "Content-Encoding" not in request.headers:
+        return await _answered(answer, await request.read())
     try:
-        review = orjson.loads(await request.read())
+        async with asyncio.timeout(_WAIT):
+            await large.acquire()
+    except TimeoutError:
+        return web.Response(status=503, text="too many large reviews come at once: ask again\n")
+    try:
+        async with asyncio.timeout(_ARRIVES):
+            body = await request.read()
+        return await _answered(answer, body)
+    except TimeoutError:
+        return web.Response(status=408, text="the review did not come in time\n")
+    finally:
+        large.release()
+
+
+async def _answered(answer: Answer, body: bytes) -> web.Response:
+    try:
+        review = orjson.loads(body)
         if not isinstance(review, dict):
             raise ValueError("an AdmissionReview is an object")
         return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")

@@ -100,6 +100,7 @@ def test_the_list(url: str) -> None:
         "NAME",
         "STATE",
         "SINCE",
+        "(UTC)",
         "GRACE",
         "OWED",
         "RUNNING",

@@ -77,6 +77,8 @@ def unavailable(cause: psycopg.Error) -> Exception:
         (unavailable(pg.DiskFull("could not extend file")), 4, "make room on the disk"),
         (pg.UniqueViolation("duplicate key"), 4, "the database refused a statement: duplicate key"),
         (FileNotFoundError(2, "No such file or directory", "/x/y"), 1, "/x/y: No such file or directory"),
+        (pg.ProgrammingError('invalid URI query parameter: "x"'), 4, "database.url cannot be used: invalid URI query"),
+        (RuntimeError("Could not determine home directory."), 3, "begins with ~, and there is no home directory"),
         (KeyError("x"), 1, "unexpected KeyError: 'x' (CONTROLPLANE_DEBUG=1 shows where)"),
         (RuntimeError(), 1, "unexpected RuntimeError (CONTROLPLANE_DEBUG=1 shows where)"),
     ],

@@ -76,3 +76,22 @@ async def test_after_the_first_signal_the_next_does_what_it_did_before() -> None
         assert signal.getsignal(signal.SIGTERM) is own
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(("given", "stops"), [(signal.SIG_DFL, True), (signal.SIG_IGN, False)])
+async def test_a_terminal_that_is_closed_stops_what_was_not_told_to_stay(given: signal.Handlers, stops: bool) -> None:
+    """`nohup` has the signal ignored."""
+    before = signal.signal(signal.SIGHUP, given)
+    try:
+        stop = stop_on_signals()
+        if not stops:
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            return
+        assert signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(PATIENCE):
+            await stop.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(signal.SIGHUP, before)

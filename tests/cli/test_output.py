@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from controlplane.cli.errors import CommandFailure, Exit, report
 from controlplane.cli.following import document
 from controlplane.cli.output import aligned, aside, dump, folded, line, visible
+from tests.support.rows import each
 
 cells = st.text(st.characters(exclude_categories=("Cs", "Zl", "Zp")), max_size=12).map(visible)
 tables = st.integers(1, 4).flatmap(
@@ -132,3 +134,40 @@ def test_programs_get_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{EVIL}\n"
     dump("csv", value)
     assert capsys.readouterr().out == f'name\r\n"{EVIL}"\r\n'
+
+
+@each(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("\t=1", '"\'\t=1"'),
+        ("\r=1", '"\'\r=1"'),
+        ("\n=1", '"\'\n=1"'),
+        ("＝1", "'＝1"),
+        ('=HYPERLINK("x","y")', '"\'=HYPERLINK(""x"",""y"")"'),
+        ("a;=1", '"a;=1"'),
+        ("a\t=1", '"a\t=1"'),
+        (-5, "-5"),
+        (-0.25, "-0.25"),
+        ("-5", "-5"),
+        ("+3.5e-7", "+3.5e-7"),
+        ("-", "'-"),
+        ("a=b", "a=b"),
+        (["=x"], '"[""=x""]"'),
+        (None, '""'),
+    ],
+)
+def test_no_cell_is_a_formula(cell: object, written: str) -> None:
+    with redirect_stdout(io.StringIO()) as out:
+        dump("csv", [{"name": cell}])
+    assert out.getvalue() == f"name\r\n{written}\r\n"
+    [_, [read]] = csv.reader(io.StringIO(out.getvalue(), newline=""))
+    assert read.removeprefix("'") == ("" if cell is None else '["=x"]' if isinstance(cell, list) else str(cell))
+
+
+def test_no_heading_is_one_either(capsys: pytest.CaptureFixture[str]) -> None:
+    dump("csv", [{"=1+1": 1}])
+    assert capsys.readouterr().out == "'=1+1\r\n1\r\n"

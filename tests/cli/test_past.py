@@ -82,6 +82,9 @@ def test_clusters_as_they_were(fleet_url: str) -> None:
     assert text[0].split() == ["CLUSTER", "PHASE", "FOR", "REASON"]
     wide = invoke(fleet_url, "as-of", AT, "clusters", "-o", "wide").stdout.splitlines()
     assert "no route to host" in wide[3]
+    assert "SINCE (UTC)" in wide[0]
+    local = invoke(fleet_url, "as-of", AT, "workloads", "-o", "wide", "--local-time").stdout
+    assert "SINCE (LOCAL TIME)" in local.splitlines()[0]
 
 
 def test_queues_as_they_were(fleet_url: str) -> None:
@@ -132,7 +135,7 @@ def test_csv_has_the_fields_of_json(fleet_url: str, kind: str) -> None:
     for line, one in zip(lines, objects, strict=True):
         for name, value in one.items():
             plain = json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict)) else value
-            assert line[name] == ("" if plain is None else str(plain))
+            assert line[name].removeprefix("'") == ("" if plain is None else str(plain))
 
 
 def test_the_form_before_the_verb_counts(fleet_url: str) -> None:
@@ -312,3 +315,10 @@ def test_the_program_itself(fleet_url: str, verb: list[str]) -> None:
     ended = finished(*verb, **given)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("NAMESPACE")
+
+
+@pytest.mark.parametrize("verb", [["as-of", AT, "workloads"], ["events", "--limit", "5"], ["usage"]])
+def test_the_servers_spelling_of_times_does_not_matter(fleet_url: str, verb: list[str]) -> None:
+    options = "options=-c%20DateStyle%3DGerman%20-c%20IntervalStyle%3Diso_8601"
+    elsewhere = f"{fleet_url}{'&' if '?' in fleet_url else '?'}{options}"
+    assert invoke(elsewhere, *verb, "-o", "json").stdout == invoke(fleet_url, *verb, "-o", "json").stdout != ""

@@ -247,3 +247,11 @@ def test_what_is_not_plain_is_the_loader_s(tmp_path: Path, user: dict[str, Any])
     path.write_text("clusters: [")
     assert read_plain(str(path), None) is None
     assert read_plain(str(tmp_path / "nothing"), None) is None
+
+
+@pytest.mark.parametrize("user", [{"token": TOKEN}, {"username": "a", "password": "b"}])
+async def test_a_server_that_is_no_url_is_said(tmp_path: Path, user: dict[str, Any]) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(with_user("https://[::1", user))
+    with pytest.raises(KubeconfigError, match="its server is no URL"):
+        await from_kubeconfig("m", str(path))

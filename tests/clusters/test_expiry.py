@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.clusters.expiry import certificate_expiry, credentials_expiry, token_expiry
 from controlplane.clusters.sources import SecretSource
+from controlplane.kube.expiry import certificate_expiry, credentials_expiry, token_expiry
 from controlplane.telemetry import Metrics
 from tests.clusters.fleet import fleet
 from tests.clusters.miniapi import MiniApi, kubeconfig, until

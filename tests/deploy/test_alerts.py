@@ -77,3 +77,10 @@ def test_what_does_not_exist_is_noticed() -> None:
     for name in ("controlplane_cluster_fase", "controlplane_cluster_phase_bucket", "controlplane_loop_lag_seconds"):
         with pytest.raises(KeyError):
             known(name)
+
+
+def test_a_scheduler_that_leads_its_log_does_not_stand_for_a_service_that_does_not() -> None:
+    """Both have the gauge, and may be in one namespace."""
+    (rule,) = (rule for rule in RULES if rule["alert"] == "ControlplaneNobodyLeads")
+    assert "sum by (namespace, job) (controlplane_leader)" in rule["expr"]
+    assert "$labels.job" in rule["annotations"]["summary"]

@@ -96,7 +96,7 @@ def test_a_controller_that_is_off_has_no_rights(controller: str) -> None:
     objects = template({"settings": settings})
     names = " ".join(item["metadata"]["name"] for item in objects if item["kind"].startswith(("Role", "ClusterRole")))
     words = {
-        "multikueue": "management",
+        "multikueue": "management-jobs",
         "candidates": "candidates",
         "podgroups": "podgroups",
         "coscheduling": "coscheduling",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import uuid
@@ -67,6 +68,23 @@ async def test_sealed_partitions_are_archived_up_to_their_last_batch_each_once(
     check_seam(log, made[-1])
     noted = "SELECT first, last, directory, dropped_at FROM audit.archives ORDER BY first"
     assert [row[:2] for row in log.execute(noted)] == bounds(made)
+
+
+async def test_an_archive_is_on_the_disk_with_every_folder_that_leads_to_it(
+    log: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut may take the archives whose events have left the database."""
+    settled: list[Path] = []
+
+    def noted(descriptor: int, fsync: Callable[[int], None] = os.fsync) -> None:
+        fsync(descriptor)
+        settled.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+
+    monkeypatch.setattr(os, "fsync", noted)
+    made = archive(log, tmp_path / "new" / "folder")
+    assert {tmp_path, tmp_path / "new", tmp_path / "new" / "folder"} <= set(settled)
+    last = max(place for place, path in enumerate(settled) if path.parent.name.endswith(".unfinished"))
+    assert made[-1].folder.parent in settled[last:]
 
 
 @pytest.mark.parametrize(("before", "last"), [(20, [18]), (40, [18, 39]), (1, []), (1000, [18, 39, 60])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -82,3 +83,15 @@ async def test_a_log_without_events_is_said_to_have_none(database_url: str) -> N
         await opener().take_epoch("one")
     assert run(database_url).startswith("The log main has no event.\n")
     assert json.loads(run(database_url, "-o", "json"))["first"] is None
+
+
+async def test_times_are_utc_however_the_server_spells_them(database_url: str) -> None:
+    """A server has the zone of its machine unless somebody says otherwise, and a database may have another style."""
+    await filled(database_url)
+    options = "-c TimeZone=Asia/Kathmandu -c DateStyle=German -c IntervalStyle=iso_8601"
+    elsewhere = f"{database_url}{'&' if '?' in database_url else '?'}options={quote(options)}"
+    assert run(elsewhere) == run(database_url)
+    assert run(elsewhere, "-o", "json") == run(database_url, "-o", "json")
+    at = "checkpoint", "-o", "jsonpath={.at}"
+    done = CliRunner().invoke(cli, ["--database-url", elsewhere, "log", *at])
+    assert done.stdout.rstrip().endswith(("Z", "+00:00"))

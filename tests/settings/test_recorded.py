@@ -18,7 +18,7 @@ quota:
   readmissionOrder: Timestamp
   dynamicResources: Count
   fairSharing: {enable: yes, preemptionStrategies: [LessThanInitialShare]}
-  admissionFairSharing: {enable: yes, usageHalfLifeTime: 2h, resourceWeights: {cpu: 2, nvidia.com/gpu: 0.5}}
+  admissionFairSharing: {enable: yes, usageHalfLifeTime: 2h, resourceWeights: {cpu: 2, nvidia.com/gpu: 0.123456789, memory: 12345678}}
   waitForPodsReady: {enable: yes, timeout: 5m, requeuingStrategy: {backoffLimitCount: 3}}
   objectRetention: {afterFinished: never, afterDeactivated: 1h}
   metrics: {localQueues: no}

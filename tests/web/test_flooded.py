@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator
 
@@ -167,3 +168,41 @@ async def test_an_odd_accept_header_gets_the_metrics_all_the_same(server: WebSer
     writer.close()
     assert answer.startswith(b"HTTP/1.1 200")
     assert b"controlplane_" in answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /loglevel HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\nHost: a\n\n",
+        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"PUT /loglevel HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"PUT /nowhere HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        b"PUT /loglevel HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+async def test_what_is_no_request_is_no_error_of_ours(
+    server: WebServer, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else whoever reaches the port fills the disk with tracebacks."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(sent)
+    async with asyncio.timeout(PATIENCE):
+        answer = await _until_closed(reader)
+    writer.close()
+    assert b" 400 " in answer[:20] or b" 404 " in answer[:20]
+    assert not [one for one in caplog.records if one.levelno >= logging.INFO]
+
+
+async def test_an_error_of_ours_is_told_with_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(_: web.Request) -> web.Response:
+        raise RuntimeError("broken")
+
+    app = web.Application()
+    app.router.add_get("/", broken)
+    server = await guarded(Guard(4), app)
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}/") as answer:
+        assert answer.status == 500
+    await server.stop()
+    assert "broken" in caplog.text

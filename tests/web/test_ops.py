@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import platform
 import socket
@@ -131,7 +132,7 @@ def level() -> Iterator[None]:
     root.setLevel(before)
 
 
-async def put_level(server: WebServer, body: str) -> tuple[int, str]:
+async def put_level(server: WebServer, body: str | bytes) -> tuple[int, str]:
     url = f"http://127.0.0.1:{server.port}/loglevel"
     async with aiohttp.ClientSession() as session, session.put(url, data=body) as answer:
         return answer.status, await answer.text()
@@ -147,9 +148,10 @@ async def test_the_level_of_messages_changes_while_it_runs(server: WebServer) ->
 
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize(
-    "body", ["", "debug", "[]", '{"level": 1}', '{"level": "loud"}', '{"lever": "debug"}', "x" * 5000]
+    "body",
+    ["", "debug", "[]", '{"level": 1}', '{"level": "loud"}', '{"lever": "debug"}', "x" * 5000, b'{"level":"\xff"}'],
 )
-async def test_a_level_that_is_none_is_refused_and_changes_nothing(server: WebServer, body: str) -> None:
+async def test_a_level_that_is_none_is_refused_and_changes_nothing(server: WebServer, body: str | bytes) -> None:
     status, text = await put_level(server, body)
     assert (status, text) == (400, 'The body must be {"level": LEVEL}; levels are debug, info, warning, error.\n')
     assert telemetry.level_now() == "info"
@@ -178,3 +180,16 @@ async def test_the_version_is_served_and_no_series_of_creation(server: WebServer
         assert f'controlplane_build_info{{python="{platform.python_version()}",version="' in text
         assert 'controlplane_requeues_from_lost_clusters_total{cluster="worker-1"} 1.0' in text
         assert "_created" not in text
+
+
+@pytest.mark.usefixtures("level")
+async def test_a_level_may_come_in_pieces(server: WebServer) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    body = b'{"level": "warning"}'
+    writer.write(b"PUT /loglevel HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
+    for piece in (body[:5], body[5:]):
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.1)
+    assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()

@@ -6,12 +6,15 @@ import asyncio
 import shutil
 import socket
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
+import structlog
 
 from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
 from tests.clusters import pki
@@ -68,6 +71,13 @@ async def post(port: int, authority: Path, body: bytes = b"{}", path: str = "/mu
 async def test_reviews_are_answered(served: Webhook, folder: Path) -> None:
     assert await post(served.port, folder / "first" / "ca.crt", b'{"a":1}') == (200, '{"seen":{"a":1}}')
     assert (await post(served.port, folder / "first" / "ca.crt", path="/other"))[0] == 404
+
+
+@pytest.mark.parametrize(("size", "status"), [(6 * 1024 * 1024, 200), (8 * 1024 * 1024, 413)])
+async def test_a_review_may_have_a_large_object_twice(served: Webhook, folder: Path, size: int, status: int) -> None:
+    half = "x" * (size // 2)
+    body = orjson.dumps({"request": {"object": half, "oldObject": half}})
+    assert (await post(served.port, folder / "first" / "ca.crt", body))[0] == status
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"no":1}'])
@@ -127,3 +137,76 @@ async def test_a_port_that_is_taken_is_said_with_its_setting(folder: Path) -> No
             await serve_webhook(
                 {"/mutate": echo}, certificate, "127.0.0.1", taken.getsockname()[1], "coscheduling.webhook"
             )
+
+
+async def begun(folder: Path, port: int, size: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send all of a review but its end."""
+    trust = ssl.create_default_context(cafile=str(folder / "first" / "ca.crt"))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+    writer.write(b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size)
+    writer.write(b" " * (size - 2))
+    return reader, writer
+
+
+@pytest.mark.parametrize("small", [b"{}", b" " * 60_000 + b"{}"])
+async def test_few_large_reviews_are_read_at_a_time_and_small_ones_are_answered(
+    served: Webhook, folder: Path, monkeypatch: pytest.MonkeyPatch, small: bytes
+) -> None:
+    """Else whoever reaches the port takes the process its memory."""
+    monkeypatch.setattr(webhook, "_WAIT", 0.2)
+    monkeypatch.setattr(webhook, "_ARRIVES", PATIENCE)
+    slow = [await begun(folder, served.port, 6_000_000) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    large = b" " * 1_000_000 + b"{}"
+    authority = folder / "first" / "ca.crt"
+    assert (await post(served.port, authority, small))[0] == 200
+    assert await post(served.port, authority, large) == (503, "too many large reviews come at once: ask again\n")
+    for reader, writer in slow:
+        writer.write(b"{}")
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
+    assert (await post(served.port, authority, large))[0] == 200
+
+
+async def test_a_large_review_that_does_not_come_is_not_waited_for(
+    served: Webhook, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "_ARRIVES", 0.2)
+    slow = [await begun(folder, served.port, 6_000_000) for _ in range(2)]
+    for reader, writer in slow:
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 408")
+        writer.close()
+    assert (await post(served.port, folder / "first" / "ca.crt", b" " * 1_000_000 + b"{}"))[0] == 200
+
+
+def ended(folder: Path, days: str) -> None:
+    """Install a certificate that ends in so many days."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", str(folder / "server.key"), "-out", str(folder / "server.crt"), "-subj", "/CN=x"]
+    subprocess.run([*command, *files, "-days", days], check=True, capture_output=True)
+
+
+async def test_a_certificate_that_ends_is_told_before_nobody_takes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `failurePolicy: Ignore` nothing else says that nobody is asked any more."""
+    monkeypatch.setattr(webhook, "LOOK_AGAIN", 0.05)
+    ended(folder, "1")
+    certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
+    with structlog.testing.capture_logs() as logs:
+        running = await serve_webhook({"/mutate": echo}, certificate, "127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not logs:
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.3)
+                assert [one["log_level"] for one in logs] == ["warning"]
+                assert "server.crt ends at 20" in logs[0]["error"]
+                ended(folder, "30")
+                while len(logs) < 2:
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(0.3)
+                assert [one["event"] for one in logs[1:]] == ["webhook certificate changed"]
+        finally:
+            await running.stop()

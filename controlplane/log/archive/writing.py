@@ -132,7 +132,9 @@ def write_archives(
         _note(connection, one, directory)
     try:
         if missing:
+            new = [one for one in (directory, *directory.parents) if not one.exists()]
             directory.mkdir(parents=True, exist_ok=True)
+            settle(one.parent for one in new)
         for first, last in missing:
             yield _write(connection, log, directory, end, first, last, bodies=bodies)
     except OSError as error:
@@ -165,7 +167,9 @@ def _write(
     folder = log_folder(directory, log)
     whole = folder / folder_name(first, last)
     unfinished = whole.with_name(whole.name + UNFINISHED)
-    folder.mkdir(exist_ok=True)
+    if not folder.exists():
+        folder.mkdir()
+        settle([directory])
     for left in folder.glob(f"*{UNFINISHED}"):
         shutil.rmtree(left)
     unfinished.mkdir()

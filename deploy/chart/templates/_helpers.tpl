@@ -129,9 +129,18 @@ spec:
 {{- printf "%s-database" (include "controlplane.fullname" .) -}}
 {{- end -}}
 
+{{/* The namespace of Tekton's flags: by the settings, else by the value of the release. */}}
+{{- define "controlplane.tekton" -}}
+{{- dig "coscheduling" "configNamespace" .Values.coscheduling.namespace .Values.settings -}}
+{{- end -}}
+
 {{/* The settings of the service: those of the values, and what the rest of the values says. Out: YAML. */}}
 {{- define "controlplane.settings" -}}
 {{- $settings := deepCopy .Values.settings -}}
+{{- $tekton := include "controlplane.tekton" . -}}
+{{- if ne $tekton "tekton-pipelines" -}}
+{{- $_ := set $settings "coscheduling" (mergeOverwrite (dict "configNamespace" $tekton) (default dict $settings.coscheduling)) -}}
+{{- end -}}
 {{- if include "controlplane.webhook" . -}}
 {{- $_ := set $settings "webhook" (mergeOverwrite (dict "certificate" "/etc/controlplane-admission/tls.crt" "key" "/etc/controlplane-admission/tls.key") (default dict $settings.webhook)) -}}
 {{- end -}}
@@ -151,7 +160,7 @@ spec:
 {{/*
 The documents of one of the project's manifests, which `make chart` copies into files/. In: root, file; and, where they
 matter, component (for labels), namespace (of the manifest, which becomes the release's), kinds (the job kinds whose rules
-are kept). Names begin with the release's in the place of "controlplane".
+are kept), resources (those that are kept of roles). Names begin with the release's in the place of "controlplane".
 */}}
 {{- define "controlplane.manifest" -}}
 {{- $root := .root -}}
@@ -161,8 +170,12 @@ are kept). Names begin with the release's in the place of "controlplane".
 {{- $text = $text | replace "kueue-system" $root.Release.Namespace | replace "controlplane-system" $root.Release.Namespace -}}
 {{- range $document := splitList "\n---\n" $text }}
 {{- $object := fromYaml (include "controlplane.renamed" (dict "text" $document "name" $name)) }}
+{{- if has ($object.metadata.name | trimPrefix (printf "%s-" $name)) (default (list ($object.metadata.name | trimPrefix (printf "%s-" $name))) $given.names) }}
 {{- if hasKey $given "kinds" }}
 {{- include "controlplane.keep" (dict "object" $object "kinds" $given.kinds) }}
+{{- end }}
+{{- if hasKey $given "resources" }}
+{{- include "controlplane.only" (dict "object" $object "resources" $given.resources) }}
 {{- end }}
 {{- $labels := fromYaml (include "controlplane.labels" (dict "root" $root "component" $given.component)) }}
 {{- $_ := set $object.metadata "labels" (mergeOverwrite (default dict $object.metadata.labels) $labels) }}
@@ -178,6 +191,7 @@ are kept). Names begin with the release's in the place of "controlplane".
 ---
 {{ toYaml $object }}
 {{ end }}
+{{- end }}
 {{- end -}}
 
 {{/* A document whose names begin with the release's. In: text, name. Out: text. */}}
@@ -185,9 +199,10 @@ are kept). Names begin with the release's in the place of "controlplane".
 {{- regexReplaceAll `(?m)^(\s*(?:- )?(?:name|policyName|serviceAccountName): (?:multikueue-)?)controlplane(-[-a-z]+)?$` .text (printf "${1}%s${2}" .name) -}}
 {{- end -}}
 
-{{/* Keep those rules of a role, and of a webhook, that are about some kinds of job. In: object (changed), kinds. */}}
+{{/* Keep those rules of a role for jobs, and of a webhook, that are about some kinds of job. In: object (changed), kinds. */}}
 {{- define "controlplane.keep" -}}
 {{- $wanted := dict -}}
+{{- $pods := false -}}
 {{- range .kinds }}
 {{- $group := "" }}
 {{- $kind := . }}
@@ -195,13 +210,20 @@ are kept). Names begin with the release's in the place of "controlplane".
 {{- $group = index (splitList "/" .) 0 }}
 {{- $kind = index (splitList "/" .) 1 }}
 {{- end }}
-{{- if eq . "statefulset" }}{{ $group = "apps" }}{{ end }}
+{{- if or (eq . "deployment") (eq . "statefulset") }}{{ $group = "apps" }}{{ end }}
+{{- if or (eq $group "apps") (eq $kind "leaderworkerset") }}{{ $pods = true }}{{ end }}
 {{- $_ := set $wanted (printf "%s/%ss" $group $kind) true }}
+{{- if eq $kind "trainjob" }}
+{{- $_ := set $wanted (printf "%s/trainingruntimes" $group) true }}
+{{- $_ := set $wanted (printf "%s/clustertrainingruntimes" $group) true }}
 {{- end }}
-{{- if hasKey .object "rules" }}
+{{- end }}
+{{- if and (hasKey .object "rules") (hasSuffix "-jobs" .object.metadata.name) }}
 {{- $_ := set .object "rules" (fromYamlArray (include "controlplane.kept" (dict "rules" .object.rules "wanted" $wanted))) }}
 {{- end }}
 {{- if hasKey .object "webhooks" }}
+{{- /* The pods of these kinds wait, whether pods by themselves are dispatched or not. */}}
+{{- if $pods }}{{ $_ := set $wanted "/pods" true }}{{ end }}
 {{- $webhooks := list }}
 {{- range .object.webhooks }}
 {{- $_ := set . "rules" (fromYamlArray (include "controlplane.kept" (dict "rules" .rules "wanted" $wanted))) }}
@@ -209,6 +231,19 @@ are kept). Names begin with the release's in the place of "controlplane".
 {{- end }}
 {{- $_ := set .object "webhooks" $webhooks }}
 {{- end }}
+{{- end -}}
+
+{{/* Keep some resources of a role. In: object (changed), resources. */}}
+{{- define "controlplane.only" -}}
+{{- $wanted := .resources -}}
+{{- $rules := list }}
+{{- range (default list .object.rules) }}
+{{- $kept := list }}
+{{- range .resources }}{{ if has . $wanted }}{{ $kept = append $kept . }}{{ end }}{{ end }}
+{{- $_ := set . "resources" $kept }}
+{{- if $kept }}{{ $rules = append $rules . }}{{ end }}
+{{- end }}
+{{- if hasKey .object "rules" }}{{ $_ := set .object "rules" $rules }}{{ end }}
 {{- end -}}
 
 {{/* The rules whose resource is wanted. In: rules, wanted (group/plural). Out: YAML. */}}
