@@ -64,6 +64,16 @@ MENDED: list[tuple[str, int, str]] = [
     (WORKLOADS, 963557, "an elastic job whose copy's Workload was deleted on the worker was never queued again"),
     # Kueue tries to make that slice again, and cannot.
     (WORKLOADS, 963527, "none of the product's: the slice of a job's present size was deactivated, and ended for it"),
+    (
+        WORKLOADS,
+        963585,
+        "an elastic job waited for a name that was removed, whose cluster is in view under another one",
+    ),
+    (
+        WORKLOADS,
+        963603,
+        "none of the product's: what a worker's Kueue had made the Workload of a copy went with the copy",
+    ),
     (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
     (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
     (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controllers.connectivity.events import ClusterConnected, cluster_stream
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
     DeactivationDecided,
@@ -15,15 +16,16 @@ from controlplane.controllers.multikueue.events import (
     RemovalDecided,
     SpecUpdateDecided,
     StatusRelayDecided,
+    WinnerChosen,
     WorkloadWrite,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.render import render
-from controlplane.kube.kinds import JOBS
+from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.kube.requests import Obsolete
 from tests.multikueue.rendered import body
 from tests.multikueue.scene import WL, Scene
-from tests.multikueue.sliced import NEXT, RUNS, SMALL, check, cloned, reserved
+from tests.multikueue.sliced import LARGE, NEW, NEXT, REPLACED, RUNS, SMALL, check, cloned, reserved
 
 EVICTED = {"Evicted": "AdmissionCheck", "QuotaReserved": False}
 NO_MORE = ("Retry", 'Admitting remote no longer exists, Previously: "Pending"')
@@ -39,6 +41,19 @@ def test_one_whose_cluster_left_the_route_is_placed_anew_once_nothing_runs_there
     scene.remote_job_gone("a").clone_gone("a")
     scene.on(NEXT).workload({"Evicted": False, "QuotaReserved": True})
     assert scene.names() == ["Nomination", "Clone b"]
+
+
+@pytest.mark.parametrize("other", ["i-b", "i-elsewhere"])
+def test_one_whose_cluster_was_removed_is_placed_anew_where_that_is_in_view_under_another_name(other: str) -> None:
+    """`a` leads to another cluster, or to `b` as well."""
+    scene = Scene("a", "b", policy={"execution_policy": "never-twice"})
+    scene.fold(cluster_stream("a"), ClusterConnected(kinds=[WORKLOADS.name, JOBS.name], incarnation=other), "a")
+    scene.job(suspended=True, status="11" * 32, size=LARGE, template="cc" * 32)
+    scene.workload({**RUNS, **REPLACED}, check="Ready", cluster_name="a", elastic=True, size=SMALL)
+    scene.fold(scene.stream, WinnerChosen(cluster="a", attempt=1, among={}, reason=WorkloadReason.ONLY_ADMITTED))
+    scene.remote_job("a", suspended=False, size=SMALL).remote_job_gone("a").disconnect("a").config("b")
+    scene.on(NEXT).workload({"QuotaReserved": True}, **NEW)
+    assert scene.names() == (["Nomination", "Clone b"] if other == "i-b" else [])
 
 
 def test_it_is_taken_back_again_while_the_job_is_still_there() -> None:

@@ -62,11 +62,11 @@ def seat(pass_: WorkloadPass, local: WorkloadObserved) -> str:
 
 
 def _unseen_seat(pass_: WorkloadPass) -> str:
-    """Return the cluster that another slice has, and that is out of view: the job may run there, though a log that went
-    back knows of no copy.
+    """Return the cluster that another slice has, and that is out of view, also under every other name: the job may run
+    there, though a log that went back knows of no copy.
     """
     chosen = sorted({other.winner for other in pass_.context.slices if other.winner})
-    return next((cluster for cluster in chosen if not pass_.context.in_view(cluster)), "")
+    return next((cluster for cluster in chosen if pass_.context.unknown_on(cluster)), "")
 
 
 def follow(

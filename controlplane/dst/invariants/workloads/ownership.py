@@ -34,8 +34,10 @@ class OwnershipRules:
             self._trace.violate(RULE, f"{what}: {wrong}")
 
     def on_commit(self, cluster: str, commit: Commit) -> None:
-        """Look at a deletion."""
-        if commit.type == "DELETED" and commit.record.uid in self.planted:
+        """Look at a deletion. What a worker's Kueue has made the Workload of a job goes with that job, whoever made
+        it."""
+        owned = bool(meta(commit.record.obj).get("ownerReferences"))
+        if commit.type == "DELETED" and commit.record.uid in self.planted and not owned:
             self._trace.violate(
                 RULE, f"{commit.record.kind.kind} {commit.record.name} on {cluster} was somebody else's"
             )
