@@ -36,11 +36,13 @@ class OwnershipRules:
     def on_commit(self, cluster: str, commit: Commit) -> None:
         """Look at a deletion. What a worker's Kueue has made the Workload of a job goes with that job, whoever made
         it."""
-        owned = bool(meta(commit.record.obj).get("ownerReferences"))
-        if commit.type == "DELETED" and commit.record.uid in self.planted and not owned:
-            self._trace.violate(
-                RULE, f"{commit.record.kind.kind} {commit.record.name} on {cluster} was somebody else's"
-            )
+        record = commit.record
+        if commit.type != "DELETED" or record.uid not in self.planted:
+            return
+        if meta(record.obj).get("ownerReferences"):
+            del self.planted[record.uid]
+        else:
+            self._trace.violate(RULE, f"{record.kind.kind} {record.name} on {cluster} was somebody else's")
 
     def _at_home(self, write: Written) -> str:
         if write.verb == "create":
