@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import yaml
 
 from controlplane.kube.kinds import Json
 from tests.clusters import pki
+from tests.deploy.manifests import ROOT
 from tests.real.pair import CRDS, WHY, install, kubeconfig_of
 from tests.simulation.contract import realserver
 
@@ -33,6 +34,24 @@ WHY_NOT = (
     or ("" if METRICS.is_file() else f"Kueue's manager wants {METRICS}")
 )
 GROUPS = ("kueue.x-k8s.io", "jobset.x-k8s.io")
+CONTROLLERS = Path(os.environ.get("KUBEBUILDER_ASSETS", "")) / "kube-controller-manager"
+
+
+class Defaulted(NamedTuple):
+    """What one of Kueue's webhooks sees, and where (config/components/webhook/manifests.yaml, ff69552e)."""
+
+    singular: str
+    group: str
+    path: str
+    operations: tuple[str, ...] = ("CREATE",)
+
+
+DEFAULTED = {
+    "batch/job": Defaulted("job", "batch", "/mutate-batch-v1-job"),
+    "pod": Defaulted("pod", "", "/mutate--v1-pod"),
+    "deployment": Defaulted("deployment", "apps", "/mutate-apps-v1-deployment", ("CREATE", "UPDATE")),
+    "statefulset": Defaulted("statefulset", "apps", "/mutate-apps-v1-statefulset", ("CREATE", "UPDATE")),
+}
 MANAGEMENT, WORKER = "management", "worker-a"
 _T = TypeVar("_T")
 
@@ -75,6 +94,15 @@ class Fleet:
         patch = ("patch", "node", name, "--type=merge", "--patch")
         self.kubectl(*patch, json.dumps(status), "--subresource=status", context=context)
         self.kubectl(*patch, '{"spec": {"taints": null}}', context=context)
+
+    def examples(self) -> None:
+        """Have the objects of `examples` on both clusters, and the way to the worker."""
+        for name, folder in ((MANAGEMENT, "management"), (WORKER, "worker")):
+            text = self.kubectl("kustomize", str(ROOT / "examples" / folder), context=name)
+            self.kubectl("apply", "-f", "-", stdin=text, context=name)
+        (self.folder / "worker").write_text(yaml.safe_dump(self.kubeconfigs[WORKER]))
+        secret = ("--namespace", "kueue-system", "create", "secret", "generic", WORKER)
+        self.kubectl(*secret, f"--from-file=kubeconfig={self.folder / 'worker'}")
 
     def job_status(self, context: str, name: str, status: Json) -> None:
         """Write a Job's status, as the Job controller would."""
@@ -121,34 +149,65 @@ class Fleet:
                 until(f"Kueue of {name}", lambda: process.poll() is not None or answers(ports[0]))
                 assert process.poll() is None, (place / "log").read_text()[-3000:]
                 if "pod" in frameworks:
-                    self._gate_pods(name, place / "ca.crt", ports[2])
+                    self._default_by_kueue(name, frameworks, place / "ca.crt", ports[2])
                 yield
             finally:
                 process.terminate()
                 process.wait(60)
 
-    def _gate_pods(self, name: str, authority: Path, port: int) -> None:
-        """Have the pods of a cluster defaulted by Kueue's webhook, with the configuration that Kueue has for it."""
-        url = f"https://localhost:{port}/mutate--v1-pod"
-        webhook = {
-            "name": "mpod.kb.io",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "clientConfig": {"url": url, "caBundle": base64.b64encode(authority.read_bytes()).decode()},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            "namespaceSelector": {
-                "matchExpressions": [
-                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-                ]
-            },
-        }
+    def _default_by_kueue(self, name: str, frameworks: Sequence[str], authority: Path, port: int) -> None:
+        """Have what is created on a cluster defaulted by Kueue's webhooks, as its own configuration has it."""
+        bundle = base64.b64encode(authority.read_bytes()).decode()
+        places = [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]
         found: Json = {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": "kueue-mutating-webhook-configuration"},
-            "webhooks": [webhook],
+            "webhooks": [
+                {
+                    "name": f"m{one.singular}.kb.io",
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "clientConfig": {"url": f"https://localhost:{port}{one.path}", "caBundle": bundle},
+                    "rules": [
+                        {
+                            "apiGroups": [one.group],
+                            "apiVersions": ["v1"],
+                            "operations": list(one.operations),
+                            "resources": [f"{one.singular}s"],
+                        }
+                    ],
+                    "namespaceSelector": {"matchExpressions": places},
+                }
+                for framework, one in DEFAULTED.items()
+                if framework in frameworks
+            ],
         }
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(found), context=name)
+
+    @contextmanager
+    def controllers(self, name: str) -> Iterator[None]:
+        """Have Kubernetes' own controllers of jobs and pods run on a cluster, and its garbage collector."""
+        place = self.folder / f"controllers-{name}"
+        place.mkdir()
+        (place / "kubeconfig").write_text(yaml.safe_dump(self.kubeconfigs[name]))
+        ways = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+        command = [
+            str(CONTROLLERS),
+            *(f"--{way}={place / 'kubeconfig'}" for way in ways),
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={realserver.free_port()}",
+            "--controllers=job-controller,deployment-controller,replicaset-controller,statefulset-controller,"
+            "garbage-collector-controller,pod-garbage-collector-controller",
+        ]
+        with (place / "log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                yield
+            finally:
+                process.terminate()
+                process.wait(60)
 
 
 def answers(port: int) -> bool:

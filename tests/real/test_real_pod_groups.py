@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from controlplane.job_kinds.gated import HELD
-from tests.deploy.manifests import ROOT
-from tests.real.fleet import MANAGEMENT, WHY_NOT, WORKER, Fleet, fleet, until
+from tests.real.fleet import WHY_NOT, WORKER, Fleet, fleet, until
 from tests.real.test_real_jobframework import says
 from tests.real.test_real_pods import create, hooked, pod, process, runs
 
@@ -26,13 +25,7 @@ pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with fleet(tmp_path_factory.mktemp("groups")) as found:
-        for name, folder in ((MANAGEMENT, "management"), (WORKER, "worker")):
-            found.kubectl(
-                "apply", "-f", "-", stdin=found.kubectl("kustomize", str(ROOT / "examples" / folder)), context=name
-            )
-        (found.folder / "worker").write_text(yaml.safe_dump(found.kubeconfigs[WORKER]))
-        secret = ("--namespace", "kueue-system", "create", "secret", "generic", WORKER)
-        found.kubectl(*secret, f"--from-file=kubeconfig={found.folder / 'worker'}")
+        found.examples()
         with found.kueue(WORKER, ("batch/job", "pod")):
             yield found
 

@@ -58,7 +58,9 @@ def hooked(servers: Fleet, folder: Path) -> tuple[Path, int]:
 
 
 @contextmanager
-def process(servers: Fleet, url: str, folder: Path, hook: tuple[Path, int]) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    servers: Fleet, url: str, folder: Path, hook: tuple[Path, int], **more: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """Have `controlplane run` in a process of its own, which is killed at the end."""
     certificates, port = hook
     environment = {
@@ -74,6 +76,7 @@ def process(servers: Fleet, url: str, folder: Path, hook: tuple[Path, int]) -> I
         "CONTROLPLANE_WEBHOOK_KEY": str(certificates / "server.key"),
         "CONTROLPLANE_WEBHOOK_ADDRESS": "127.0.0.1",
         "CONTROLPLANE_WEBHOOK_PORT": str(port),
+        **more,
     }
     with (folder / "log").open("ab") as log:
         found = subprocess.Popen([sys.executable, "-m", "controlplane", "run"], env=environment, stdout=log, stderr=log)
