@@ -95,6 +95,7 @@ def _answer(
     from controlplane.whatif.measure import Measures
 
     began, ended = _times(reader, part)
+    part = _whole(reader, part, began)
     then = _decided_by(options, reader, part)
     policy, own = then.policy, engine_settings(then.settings)
     alternative, other, changes = _alternative(options, policy, asked)
@@ -151,6 +152,18 @@ def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime]:
 
     first = at(1) - timedelta(milliseconds=1) if part.begin == 0 else at(part.begin)
     return first, at(part.end)
+
+
+def _whole(reader: LogReader, part: LogRange, began: datetime) -> LogRange:
+    """Return a part of the log that begins between two moments: what was committed at one belongs together."""
+    from controlplane.audit.reads import Filter
+
+    begin = part.begin
+    for one in reader.events(Filter(after=begin, until=part.end)) if begin else ():
+        if one.recorded_at > began:
+            break
+        begin = one.position
+    return LogRange(begin, part.end)
 
 
 def _requests(reader: LogReader) -> dict[str, dict[str, float]]:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from statistics import median
 
 import msgspec
 
@@ -19,11 +18,12 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.engine_quota import EngineQuota, apart_from_quota
-from controlplane.whatif.history import PastWorkload
 from controlplane.whatif.home import ManagementCluster
-from controlplane.whatif.queue import PlaceQueues
+from controlplane.whatif.others import Held, queue_place
+from controlplane.whatif.past import MADE_AGAIN, PastWorkload
+from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
+from controlplane.whatif.seconds import UsualSeconds
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.workers import WorkerCopies
 from controlplane.whatif.world import SimulatedCopy, SimulatedWorkload
@@ -42,15 +42,14 @@ class Answers:
         pasts = list(self._history.workloads.values())
         self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
         self.engine = EngineQuota(log, settings)
-        self._home = ManagementCluster(log, self.places, self.engine, pasts)
-        self._workers = self.workers = WorkerCopies(log, self.places, added)
+        self._usual = UsualSeconds(pasts)
+        self._home = ManagementCluster(log, self.places, self.engine, pasts, self._usual)
+        self._workers = self.workers = WorkerCopies(log, self.places, added, self._usual)
         beyond = Counter(one.why_not for one in pasts if one.why_not)
-        beyond += Counter({"made again under the name of one before it": len(self._history.again)})
+        beyond += Counter({MADE_AGAIN: len(self._history.again)})
         self.beyond = dict(sorted(beyond.items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
-        starts = [seconds for one in pasts for seconds in one.starts]
-        self._usual_start = median(starts) if starts else 0.0
 
     def placements(self) -> dict[str, list[str]]:
         """Return the clusters that were chosen, by Workload."""
@@ -81,10 +80,13 @@ class Answers:
         acts: list[tuple[datetime, Callable[[], None]]] = [
             (at, partial(self._workers.evict, live, cluster, seen)) for at, cluster, seen in past.evictions
         ]
+        acts += [(at, partial(self._workers.vanish, live, cluster, of)) for at, cluster, of in past.deletions]
         taken_back = past.taken_back if claim is None else apart_from_quota(past.taken_back)
         acts += [(at, partial(self._home.take_back, live, local)) for at, local in taken_back]
         if claim is not None:
             acts += [(at, partial(self._home.change, live, wanted)) for at, wanted in claim.past.changes]
+        else:
+            acts += [(at, partial(self._home.change_in_place, live, wanted)) for at, wanted in past.changes]
         for at, act in acts:
             if at > now:
                 self._log.at(at, act)
@@ -116,7 +118,9 @@ class Answers:
             known = live.past.nominated
             return known[min(live.nominations, len(known)) - 1][1] if known else 0.0
         if isinstance(event, said.JobCreationDecided):
-            return live.past.starts[-1] if live.past.starts else self._usual_start
+            return live.past.starts[-1] if live.past.starts else self._usual.start
+        if isinstance(event, said.RemovalDecided):
+            return self._workers.leave_seconds(live, event)
         if isinstance(event, said.CloneDecided):
             copy = SimulatedCopy(event.cluster, live.recorded_copy(event.cluster))
             live.coming[event.cluster] = copy
@@ -153,10 +157,46 @@ class Answers:
                 self._log.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
         self.engine.begin()
 
+    def elsewhere(self) -> None:
+        """Have what is not simulated take room as it did, and ClusterQueues be stopped."""
+        begin = self._log.begin
+        for one in self._log.capacities.others:
+            if not one.again and (one.until is None or one.until > begin):
+                self._expect_held(one)
+        for since, until, queue in self._history.stops:
+            place = self.places.of(queue_place(queue))
+            if until is None or until > begin:
+                self._log.at(since, place.stop)
+            if until is not None and until > begin:
+                self._log.at(until, partial(place.stop, stopped=False))
+
+    def _expect_held(self, one: Held) -> None:
+        """Have something be held that is not simulated: it waits in its queue for it, and has it for as long as it
+        did."""
+        place = self.places.of(one.place)
+
+        def leave() -> None:
+            place.leave(one.request)
+
+        def take() -> None:
+            if one.until is not None:
+                self._log.after((one.until - one.since).total_seconds(), leave)
+
+        if one.since <= self._log.begin:
+            place.room.take(one.request)
+            if one.until is not None:
+                self._log.at(one.until, leave)
+            return
+        priority, came = one.past.first.priority.value, one.came.replace(microsecond=0)
+        waits = QueuedWorkload(-priority, came, one.order, one.request, take, lambda: False)
+        self._log.at(one.came + timedelta(seconds=one.wait), partial(place.enter, waits), one.order)
+
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
+        live.stays = sum(one.since <= begin for one in past.stays)
+        live.evictions = sum(one.until is not None and one.until <= begin for one in past.stays)
         if not live.finished:
             self._adopt_quota(live, local)
         for cluster, copies in past.copies.items():

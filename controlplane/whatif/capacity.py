@@ -8,22 +8,18 @@ ClusterQueue of the management cluster. Pure."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.quota.events import QuotaQueueObserved, WorkerQuotaGone, WorkerQuotaObserved
 from controlplane.kube.quantities import NANO, nanos
-from controlplane.whatif.history import SLOTS, History, PastCopy, PastWorkload
+from controlplane.whatif.history import SLOTS, History
+from controlplane.whatif.others import Held, held, queue_place
+from controlplane.whatif.past import PastCopy, PastWorkload
 
 Capacity = Mapping[str, float]
 _ROUNDING = 1e-9
 _JUST_AFTER = timedelta(milliseconds=1)
-
-
-def queue_place(queue: str) -> str:
-    """Return the place of a ClusterQueue of the management cluster."""
-    return f"{MANAGEMENT}/{queue}"
 
 
 class Room:
@@ -59,7 +55,8 @@ class _Stay:
 
 
 class Capacities:
-    """The capacity of each place, and the seconds that admissions took."""
+    """The capacity of each place, and the seconds that admissions took. `others`: what is held beside what is
+    simulated."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -67,6 +64,7 @@ class Capacities:
         self._homes: dict[str, list[tuple[PastWorkload, _Stay]]] = {}
         for past in history.workloads.values():
             self._add(past)
+        self.others = list(held([*history.workloads.values(), *history.later], history.request))
         self.of: dict[str, dict[str, float]] = {}
         known = any(history.requests.values())
         for place, stays in self._stays().items():
@@ -82,37 +80,55 @@ class Capacities:
         self._measure()
 
     def _stays(self) -> dict[str, list[_Stay]]:
+        """Return who was where, by place: first those that are simulated, in their order."""
         found = {cluster: [stay for _, stay in pairs] for cluster, pairs in self._copies.items()}
-        return found | {place: [stay for _, stay in pairs] for place, pairs in self._homes.items()}
+        found |= {place: [stay for _, stay in pairs] for place, pairs in self._homes.items()}
+        for one in self.others:
+            found.setdefault(one.place, []).append(_Stay(one.came, one.since, one.until, one.request))
+        return found
 
     def _add(self, past: PastWorkload) -> None:
         if past.why_not:
             return
-        request, end = self._history.request(past.stream), self._history.last
+        request = self._history.request(past.stream)
         for cluster, copies in past.copies.items():
             for copy in copies:
                 if copy.created is not None:
-                    stay = _Stay(copy.created, copy.admitted, copy.ended, request)
+                    left = copy.stays[0].until if copy.stays else copy.ended
+                    stay = _Stay(copy.created, copy.admitted, left, request)
                     self._copies.setdefault(cluster, []).append((copy, stay))
-        if past.reserved is not None:
-            left = past.finished or past.gone
-            if past.taken_back:
-                left = min(left or end or past.taken_back[0][0], past.taken_back[0][0])
-            stay = _Stay(past.arrived, past.reserved_at, left, request)
-            self._homes.setdefault(queue_place(past.reserved.cluster_queue), []).append((past, stay))
+        if past.stays and not past.is_elsewhere:
+            first = past.stays[0]
+            stay = _Stay(past.arrived, first.since, first.until, request)
+            self._homes.setdefault(queue_place(first.queue), []).append((past, stay))
 
     def _measure(self) -> None:
-        for cluster, copies in self._copies.items():
-            seconds = _latencies([stay for _, stay in copies], self.of.get(cluster, {}))
-            plain = [one for (copy, _), one in zip(copies, seconds, strict=True) if one is not None and copy.admitted]
-            self._history.delays[cluster] = plain
-            usual = self._history.delay(cluster)
-            for (copy, _), found in zip(copies, seconds, strict=True):
-                self.base[id(copy)] = usual if found is None else max(found, 0.0 if copy.admitted else usual)
-        for place, homes in self._homes.items():
-            seconds = _latencies([stay for _, stay in homes], self.of.get(place, {}))
-            for (past, _), found in zip(homes, seconds, strict=True):
+        stays, others = self._stays(), _by_place(self.others)
+        for place in stays:
+            seconds = _latencies(stays[place], self.of.get(place, {}))
+            copies, homes = self._copies.get(place, []), self._homes.get(place, [])
+            if copies:
+                self._copied(place, copies, seconds)
+            for (past, _), found in zip(homes, seconds, strict=False):
                 self.waits[past.stream] = found or 0.0
+            beside = others.get(place, [])
+            for one, found in zip(beside, seconds[len(seconds) - len(beside) :], strict=True):
+                one.wait = found or 0.0
+
+    def _copied(self, cluster: str, copies: Sequence[tuple[PastCopy, _Stay]], seconds: Sequence[float | None]) -> None:
+        """Note how long the admissions of the copies on a cluster took."""
+        pairs = [(copy, one) for (copy, _), one in zip(copies, seconds, strict=False)]
+        self._history.delays[cluster] = [one for copy, one in pairs if one is not None and copy.admitted]
+        usual = self._history.delay(cluster)
+        for copy, found in pairs:
+            self.base[id(copy)] = usual if found is None else max(found, 0.0 if copy.admitted else usual)
+
+
+def _by_place(others: Iterable[Held]) -> dict[str, list[Held]]:
+    found: dict[str, list[Held]] = {}
+    for one in others:
+        found.setdefault(one.place, []).append(one)
+    return found
 
 
 def _quotas(history: History) -> dict[str, dict[str, float]]:

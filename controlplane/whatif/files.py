@@ -15,7 +15,7 @@ from controlplane.kube.fields import UNFIT
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
 from controlplane.values import Value
-from controlplane.whatif.capacity import queue_place
+from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
 from controlplane.whatif.quota_objects import KINDS, given_object
 

@@ -21,10 +21,12 @@ from controlplane.controllers.connectivity.events import (
     MassOutageEnded,
     ServiceStarted,
 )
+from controlplane.controllers.connectivity.watched import BESIDE
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
     JobCreationDecided,
     NominationDecided,
+    RemovalDecided,
     WinnerChosen,
     WorkloadDecision,
 )
@@ -41,7 +43,8 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
+from controlplane.whatif.past import MADE_AGAIN, PastCopy, PastWorkload
+from controlplane.whatif.quota_history import ADMISSION, QUEUE_STOPPED, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
@@ -52,87 +55,13 @@ SLOTS = "workloads"
 Requests = Mapping[str, float]
 
 
-class PastCopy:
-    """A copy on a cluster: when it was asked for, seen, admitted, and seen to be gone or over; None for what was not.
-    `lag`: the seconds by which its admission was seen later than its condition says; `made` and `order`: where its
-    creation and its admission stand in the log."""
-
-    __slots__ = ("admitted", "asked", "cluster", "created", "ended", "lag", "made", "order")
-
-    def __init__(self, cluster: str, asked: datetime) -> None:
-        self.cluster, self.asked = cluster, asked
-        self.created: datetime | None = None
-        self.admitted: datetime | None = None
-        self.ended: datetime | None = None
-        self.lag = 0.0
-        self.made = self.order = 0
-
-
-class PastWorkload:
-    """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
-    there; `taken_back`: when Kueue evicted it on the management cluster for a reason of its own; `turn`: where in the
-    log it got quota; `granted`: when it did the last time, whether it had checks or not."""
-
-    __slots__ = (
-        "arrived", "began", "copies", "ended", "evictions", "finished", "first", "gone", "granted", "job", "job_stream",
-        "nominated", "placed", "reserved", "reserved_at", "run_cluster", "run_seconds", "running_since", "starts", "stream",
-        "taken_back", "turn", "why_not",
-    )  # fmt: skip
-
-    def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
-        self.stream, self.first, self.arrived = stream, first, at
-        self.granted: datetime | None = None
-        self.reserved: WorkloadObserved | None = None
-        self.reserved_at: datetime | None = None
-        self.turn = 0
-        self.job: JobObserved | None = None
-        self.job_stream = ""
-        self.copies: dict[str, list[PastCopy]] = {}
-        self.starts: list[float] = []
-        self.nominated: list[tuple[datetime, float]] = []
-        self.running_since: datetime | None = None
-        self.run_cluster = ""
-        self.ended: datetime | None = None
-        self.began: list[tuple[datetime, str]] = []
-        self.run_seconds: float | None = None
-        self.placed: list[tuple[int, datetime, str]] = []
-        self.evictions: list[tuple[datetime, str, CloneObserved]] = []
-        self.taken_back: list[tuple[datetime, WorkloadObserved]] = []
-        self.finished: datetime | None = None
-        self.gone: datetime | None = None
-        self.why_not = _beyond(first)
-
-    @property
-    def finish_seconds(self) -> float:
-        """The seconds from when its job was seen to have ended on its cluster until it was Finished."""
-        if self.ended is None or self.finished is None:
-            return 0.0
-        return max((self.finished - self.ended).total_seconds(), 0.0)
-
-    @property
-    def ran(self) -> float | None:
-        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not
-        known."""
-        if self.run_seconds is None and self.granted and self.finished and self.reserved is None:
-            return (self.finished - self.granted).total_seconds()
-        return self.run_seconds
-
-
-def _beyond(seen: WorkloadObserved) -> str:
-    """Return why a Workload is not simulated, "" if it is."""
-    if seen.sliced:
-        return "a slice of an elastic job"
-    if seen.component >= 0 or len(seen.owners) > 1:
-        return "one of several Workloads of a job, or of a group of pods"
-    return "" if seen.owner is not None else "it has no job"
-
-
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
     `quota`: what quota was decided on, where this service decided about it; `outside`: what was seen beside Workloads
     and jobs; `silences`: since when nothing was seen of clusters that were then suspected or lost; `absences`: from
     when until when no process of the service led; `again`: the UIDs of Workloads that were made again under a name,
-    which are not simulated."""
+    which are not simulated, and `later` what is known of them; `stops`: from when until when a ClusterQueue was stopped
+    as far as evictions tell, by its name."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -144,6 +73,11 @@ class History:
         self.silences: list[tuple[datetime, str]] = []
         self.quota = QuotaHistory()
         self.again: set[str] = set()
+        self.later: list[PastWorkload] = []
+        self.stops: list[tuple[datetime, datetime | None, str]] = []
+        self._latest: dict[str, PastWorkload] = {}
+        self._stopped: dict[str, int] = {}
+        self._led_at: datetime | None = None
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
@@ -167,8 +101,15 @@ class History:
             self.outside.append(recorded)
             if word == "cluster":
                 self._connection(recorded)
-            elif isinstance(recorded.event, ServiceStarted) and recorded.event.unwatched_since is not None:
-                self.absences.append((recorded.event.unwatched_since, recorded.recorded_at))
+            elif isinstance(recorded.event, ServiceStarted):
+                self._began(recorded.event, recorded.recorded_at)
+        if not isinstance(recorded.event, BESIDE):
+            self._led_at = recorded.recorded_at
+
+    def _began(self, event: ServiceStarted, at: datetime) -> None:
+        """Note since when nobody led. A heartbeat is the last sign of a process; what it recorded after it is one too."""
+        if event.unwatched_since is not None:
+            self.absences.append((max(event.unwatched_since, self._led_at or event.unwatched_since), at))
 
     def _connection(self, recorded: Recorded) -> None:
         """Note when a cluster fell silent: nobody knows it sooner than when it was suspected."""
@@ -194,9 +135,12 @@ class History:
         return median(self.delays[cluster]) if self.delays.get(cluster) else 0.0
 
     def run_seconds(self, past: PastWorkload) -> float | None:
-        """Return for how long a job runs: as long as it did, or as is usual if it never did; None if it never ended."""
+        """Return for how long a job runs: as long as it did, or as is usual if it never ended and was never seen to run
+        for longer; None if it never ended, and that is not so."""
         here = past.reserved is None and past.granted is not None
-        return self._usual_run if past.ran is None and past.running_since is None and not here else past.ran
+        if past.ran is not None or past.running_since is not None or here:
+            return past.ran
+        return self._usual_run if self._usual_run > past.ran_least else None
 
     @cached_property
     def _usual_run(self) -> float:
@@ -230,41 +174,65 @@ class History:
         if event.uid not in self._jobs:
             self._jobs[event.uid] = (stream, event)
             for workload in self._owners.pop(event.uid, ()):
-                _own(workload, stream, event)
+                workload.own(stream, event)
 
     def _workload(self, recorded: Recorded) -> None:
-        event, past = recorded.event, self.workloads.get(recorded.stream)
+        event, past = recorded.event, self._latest.get(recorded.stream)
         if isinstance(event, WorkloadObserved):
             if past is None:
-                past = self.workloads[recorded.stream] = self._new(recorded, event)
-            if event.uid != past.first.uid:
-                self._again(past, event, recorded)
-                return
-            _seen(past, event, recorded.recorded_at)
-            if past.reserved is event:
-                past.turn = recorded.position
-            if event.nominated and (asked := self._asked.pop((past.stream, MANAGEMENT), None)) is not None:
-                past.nominated.append((asked, (recorded.recorded_at - asked).total_seconds()))
+                past = self.workloads[recorded.stream] = self._latest[recorded.stream] = self._new(recorded, event)
+            elif event.uid != past.first.uid:
+                past = self._again(past, event, recorded)
+            self._seen(past, event, recorded)
         elif past is None:
             return
         elif isinstance(event, WorkloadGone):
             if event.uid == past.first.uid:
                 past.gone = recorded.recorded_at
+                past.left(recorded.recorded_at)
         elif isinstance(event, WorkloadDecision) and past.gone is None:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)
 
-    def _again(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
+    def _seen(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
+        at, before = recorded.recorded_at, len(past.stays)
+        past.seen(event, at, recorded.position)
+        if len(past.stays) > before:
+            self._opened(past.stays[-1].queue, at)
+        evicted = event.condition("Evicted") if event.is_true("Evicted") else None
+        if evicted is not None and evicted.reason == QUEUE_STOPPED and past.stays:
+            self._closed(past.stays[-1].queue, at)
+        if event.nominated and (asked := self._asked.pop((past.stream, MANAGEMENT), None)) is not None:
+            past.nominated.append((asked, (at - asked).total_seconds()))
+
+    def _closed(self, queue: str, at: datetime) -> None:
+        if queue not in self._stopped:
+            self._stopped[queue] = len(self.stops)
+            self.stops.append((at, None, queue))
+
+    def _opened(self, queue: str, at: datetime) -> None:
+        """Note that somebody got quota of a ClusterQueue: it is not stopped any more."""
+        if (number := self._stopped.pop(queue, None)) is not None:
+            self.stops[number] = (self.stops[number][0], at, queue)
+
+    def _again(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> PastWorkload:
         """Note that a Workload was made again under its name; a list may say later that the one before is gone."""
+        if event.uid in self.again:
+            return past
         self.again.add(event.uid)
         past.gone = past.gone or recorded.recorded_at
+        past.left(recorded.recorded_at)
+        found = self._latest[recorded.stream] = self._new(recorded, event)
+        found.why_not = MADE_AGAIN
+        self.later.append(found)
+        return found
 
     def _new(self, recorded: Recorded, event: WorkloadObserved) -> PastWorkload:
         past = PastWorkload(recorded.stream, event, recorded.recorded_at)
         uid = event.owner.uid if event.owner is not None else ""
         if uid in self._jobs:
-            _own(past, *self._jobs[uid])
+            past.own(*self._jobs[uid])
         else:
             self._owners.setdefault(uid, []).append(past)
         return past
@@ -279,6 +247,8 @@ class History:
             past.placed.append((recorded.position, at, event.cluster))
         elif isinstance(event, JobCreationDecided):
             self._asked[past.stream, event.cluster] = at
+        elif isinstance(event, RemovalDecided) and event.cluster in past.copies:
+            past.copies[event.cluster][-1].removed.setdefault(event.of, at)
 
     def _copy(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at, cluster = recorded.event, recorded.recorded_at, recorded.cluster
@@ -286,11 +256,13 @@ class History:
         copies = past.copies.get(cluster)
         if isinstance(event, RemoteJobObserved | RemoteJobGone):
             self._remote_job(past, recorded)
-        elif not copies:
+        if not copies:
             return
-        elif isinstance(event, CloneGone):
-            copies[-1].ended = copies[-1].ended or at
-        elif isinstance(event, CloneObserved) and _clone(copies[-1], event, recorded) and not past.first.deleting:
+        if isinstance(event, CloneGone | RemoteJobGone):
+            of = "Workload" if isinstance(event, CloneGone) else "Job"
+            if copies[-1].gone is None and copies[-1].vanished(of, at):
+                past.deletions.append((at, cluster, of))
+        elif isinstance(event, CloneObserved) and copies[-1].seen(event, at, recorded.position):
             past.evictions.append((at, cluster, event))
 
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
@@ -304,6 +276,8 @@ class History:
                 past.running_since, past.run_cluster = at, recorded.cluster
                 past.began.append((at, recorded.cluster))
         elif past.run_cluster == recorded.cluster and past.run_seconds is None:
+            if past.running_since is not None:
+                past.ran_least = max(past.ran_least, (at - past.running_since).total_seconds())
             past.running_since = None
 
     def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
@@ -321,53 +295,3 @@ class History:
 
 _OURS = (MassOutageBegan, MassOutageEnded, WorkloadDecision, WriteFailed, WriteUnneeded)
 """What follows from the rest, and is left to the simulation."""
-
-
-def _own(past: PastWorkload, stream: str, job: JobObserved) -> None:
-    past.job_stream, past.job = stream, job
-    if job.group or job.components > 1:
-        past.why_not = "one of several Workloads of a job, or of a group of pods"
-
-
-def _seen(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
-    _granted(past, event, at)
-    if event.is_true("Finished"):
-        past.finished = past.finished or at
-    elif event.is_true("Evicted"):
-        evicted = event.condition("Evicted")
-        told = past.taken_back[-1][1].condition("Evicted") if past.taken_back else None
-        if evicted is not None and evicted.reason != "AdmissionCheck" and evicted != told:
-            past.taken_back.append((at, event))
-
-
-def _granted(past: PastWorkload, event: WorkloadObserved, at: datetime) -> None:
-    if not event.is_true("QuotaReserved"):
-        past.granted = past.granted if event.is_true("Finished") else None
-        return
-    past.granted = past.granted or at
-    if past.reserved is None and event.checks:
-        past.reserved, past.reserved_at = event, at
-
-
-def _clone(copy: PastCopy, event: CloneObserved, recorded: Recorded) -> bool:
-    """Take what was seen of a copy; return whether it was evicted after its admission."""
-    at = recorded.recorded_at
-    if copy.created is None:
-        copy.created, copy.made = at, recorded.position
-    if event.is_true("Admitted") and copy.admitted is None:
-        copy.admitted = at
-        copy.lag, copy.order = _lag(event, at), recorded.position
-    if event.is_true("Finished"):
-        copy.ended = copy.ended or at
-    elif event.is_true("Evicted") and copy.admitted is not None and copy.ended is None:
-        copy.ended = at
-        return True
-    return False
-
-
-def _lag(clone: CloneObserved, at: datetime) -> float:
-    said = clone.condition("Admitted")
-    try:
-        return (at - datetime.fromisoformat(said.last_transition_time)).total_seconds() if said is not None else 0.0
-    except ValueError:
-        return 0.0

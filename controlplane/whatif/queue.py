@@ -30,30 +30,38 @@ class QueuedWorkload(NamedTuple):
 
 
 class PlaceQueue:
-    """A place with its room, and who waits for it."""
+    """A place with its room, and who waits for it. `stopped`: nobody is let in."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.room = Room(capacity)
+        self.stopped = False
         self._waiting: list[QueuedWorkload] = []
         self._looking = False
 
     def enter(self, one: QueuedWorkload) -> None:
         """Wait for room; get it at once if there is some."""
-        if not self._waiting and self.room.fits(one.request):
+        if not self._waiting and not self.stopped and self.room.fits(one.request):
             self.room.take(one.request)
             one.admit()
             return
         insort(self._waiting, one, key=lambda waiting: waiting[:3])
         self.look()
 
-    def leave(self, request: Capacity) -> None:
-        """Give room back."""
+    def leave(self, request: Capacity, waits: QueuedWorkload | None = None) -> None:
+        """Give room back; `waits`: and wait for some again, in one's place, before others get what was given back."""
         self.room.take(request, -1)
+        if waits is not None:
+            insort(self._waiting, waits, key=lambda waiting: waiting[:3])
+        self.look()
+
+    def stop(self, *, stopped: bool = True) -> None:
+        """Let nobody in until it is not stopped any more."""
+        self.stopped = stopped
         self.look()
 
     def look(self) -> None:
         """Let in whoever fits, in order."""
-        if self._looking or not self._waiting:
+        if self._looking or self.stopped or not self._waiting:
             return
         self._looking = True
         try:

@@ -19,9 +19,10 @@ from controlplane.controllers.multikueue.observations import MultiKueueConfigObs
 from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
-from controlplane.whatif.capacity import Capacities, Capacity, queue_place
+from controlplane.whatif.capacity import Capacities, Capacity
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Measures
+from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
 from controlplane.whatif.quota_objects import with_nominal
 

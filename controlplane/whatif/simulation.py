@@ -122,6 +122,7 @@ class Simulation:
     def _schedule(self) -> None:
         """Note when Workloads arrive, clusters fall silent, and nobody leads."""
         log = self._log
+        self._answers.elsewhere()
         for past in self._history.workloads.values():
             if past.arrived > log.begin and not past.why_not:
                 log.at(past.arrived, self._answers.arrival(past))

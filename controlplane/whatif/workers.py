@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from controlplane.controllers.multikueue import events as said
+from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import (
     CloneGone,
     CloneObserved,
@@ -24,6 +25,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.kube.kueue_names import PREEMPTION_GATE
 from controlplane.log.event import Event
 from controlplane.whatif.queue import AddedCluster, PlaceQueues, QueuedWorkload
+from controlplane.whatif.seconds import UsualSeconds, nth
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
@@ -39,6 +41,7 @@ from controlplane.whatif.world import (
 )
 
 _replace = msgspec.structs.replace
+_BY_US = f"DeactivatedDueTo{EVICTED_ON_MANAGER}"
 
 
 class WorkerCopies:
@@ -49,8 +52,9 @@ class WorkerCopies:
         log: SimulatedLog,
         places: PlaceQueues,
         added: Mapping[str, AddedCluster],
+        usual: UsualSeconds,
     ) -> None:
-        self._log, self._places, self._history, self._added = log, places, log.history, added
+        self._log, self._places, self._history, self._added, self._usual = log, places, log.history, added, usual
         self.away: set[str] = set()
         self._unseen: dict[str, dict[tuple[str, str], Event]] = {}
         self._unsent: dict[str, list[Callable[[], None]]] = {}
@@ -91,12 +95,15 @@ class WorkerCopies:
         elif isinstance(event, said.RemovalDecided):
             self._remove(live, copy, job=event.of == "Job")
         elif isinstance(event, said.DeactivationDecided):
-            self._stop(live, copy, _replace(copy.clone, active=False), "Deactivated")
+            self._stop(live, copy, _replace(copy.clone, active=False), _BY_US)
         elif isinstance(event, said.GateOpeningDecided):
             gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time=stamp(self._log.now))
             self._show(live, copy, _replace(copy.clone, gates=[gate]))
         elif isinstance(event, said.CloneUpdateDecided):
             self._show(live, copy, _replace(copy.clone, priority=event.priority))
+            if copy.waits:
+                copy.waits = False
+                self._ask_for_room(live, copy)
         elif isinstance(event, (said.FinalizerRemovalDecided, said.FinalizerAdditionDecided)):
             self._show(live, copy, _replace(copy.clone, finalizers=list(event.finalizers)))
         else:
@@ -133,7 +140,8 @@ class WorkerCopies:
     def _ask_for_room(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         if copy.left or copy.holds or copy.waits or copy.clone is None or not copy.clone.active:
             return
-        copy.waits = True
+        copy.waits, copy.entries = True, copy.entries + 1
+        entry = copy.entries
         self._places.of(copy.cluster).enter(
             QueuedWorkload(
                 -live.priority,
@@ -141,7 +149,7 @@ class WorkerCopies:
                 copy.past.order or copy.past.made if copy.past is not None else self._log.position,
                 live.request,
                 partial(self._admit, live, copy),
-                lambda: copy.left or not copy.waits,
+                lambda: copy.left or not copy.waits or copy.entries != entry,
             )
         )
 
@@ -197,19 +205,46 @@ class WorkerCopies:
         if copy is None or copy.clone is None or copy.left or not copy.holds:
             return
         self._stop(live, copy, copy.clone, condition.reason if condition is not None else "Preempted")
-        if seen.active:
-            self._log.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
 
     def _stop(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, reason: str) -> None:
-        copy.ends += 1
-        values = {"Evicted": (True, reason), "QuotaReserved": (False, "Pending"), "Admitted": (False, "NoReservation")}
-        self._show(live, copy, _replace(clone, conditions=with_conditions(clone.conditions, self._log.now, **values)))
+        """Evict a copy: its job is stopped at once, and its quota is free once that rests."""
+        seconds = nth(copy.past.stops if copy.past is not None else (), copy.stops, self._usual.stop)
+        copy.ends, copy.stops = copy.ends + 1, copy.stops + 1
+        self._show(
+            live,
+            copy,
+            _replace(clone, conditions=with_conditions(clone.conditions, self._log.now, Evicted=(True, reason))),
+        )
         if copy.job is not None and not copy.job.finished:
-            copy.job = _replace(
-                copy.job, suspended=True, inactive=True, status=STOPPED, resource_version=self._log.version()
-            )
+            copy.job = _replace(copy.job, suspended=True, resource_version=self._log.version())
             self._see(live, copy.cluster, copy.job)
+        self._log.after(seconds, partial(self._stopped, live, copy, copy.stops))
+
+    def _stopped(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
+        """Let a copy that was evicted rest, and wait for quota again unless it was deactivated."""
+        clone = copy.clone
+        if copy.left or clone is None or copy.stops != stops:
+            return
+        if copy.job is not None and not copy.job.finished:
+            copy.job = _replace(copy.job, inactive=True, status=STOPPED, resource_version=self._log.version())
+            self._see(live, copy.cluster, copy.job)
+        values = {"QuotaReserved": (False, "Pending"), "Admitted": (False, "NoReservation")}
+        self._show(live, copy, _replace(clone, conditions=with_conditions(clone.conditions, self._log.now, **values)))
         self._release(live, copy)
+        if clone.active:
+            self._log.after(self._admission_seconds(copy), partial(self._ask_for_room, live, copy))
+
+    def vanish(self, live: SimulatedWorkload, cluster: str, of: str) -> None:
+        """Have somebody delete a copy, or the job of one, as it once happened, if it is there."""
+        copy = live.copies.get(cluster)
+        if copy is not None and not copy.left:
+            self._remove(live, copy, job=of == "Job")
+
+    def leave_seconds(self, live: SimulatedWorkload, event: said.RemovalDecided) -> float:
+        """Return for how many seconds what is removed is still there."""
+        copy = live.copies.get(event.cluster)
+        usual = self._usual.leave.get(event.of, 0.0)
+        return copy.past.leaves.get(event.of, usual) if copy is not None and copy.past is not None else usual
 
     def _remove(self, live: SimulatedWorkload, copy: SimulatedCopy, *, job: bool) -> None:
         if job and copy.job is not None:
@@ -235,6 +270,9 @@ class WorkerCopies:
         if clone.is_true("QuotaReserved"):
             copy.holds = True
             self._places.of(cluster).room.take(live.request)
+            if clone.is_true("Evicted"):
+                stops = nth(copy.past.stops if copy.past is not None else (), 0, self._usual.stop)
+                self._log.after(stops, partial(self._stopped, live, copy, copy.stops))
         else:
             past = copy.past
             came = past.created if past is not None and past.created is not None else self._log.begin

@@ -20,7 +20,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.kube.conditions import Condition
-from controlplane.whatif.history import PastCopy, PastWorkload
+from controlplane.whatif.past import PastCopy, PastWorkload
 from controlplane.whatif.quota_history import QuotaRequest
 
 RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
@@ -29,18 +29,21 @@ _replace = msgspec.structs.replace
 
 
 class SimulatedCopy:
-    """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue."""
+    """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue, `entries`:
+    how often it came there. `ends` and `stops`: how often its job was begun or stopped, and it was evicted."""
 
     __slots__ = (
         "clone",
         "cluster",
         "ends",
+        "entries",
         "holds",
         "job",
         "left",
         "past",
         "remaining",
         "since",
+        "stops",
         "waits",
         "wanted",
     )  # fmt: skip
@@ -52,7 +55,7 @@ class SimulatedCopy:
         self.holds = self.waits = self.left = self.wanted = False
         self.since: datetime | None = None
         self.remaining: float | None = None
-        self.ends = 0
+        self.ends = self.entries = self.stops = 0
 
 
 class QuotaClaim:
@@ -79,11 +82,13 @@ class QuotaClaim:
 
 class SimulatedWorkload:
     """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster;
-    `claim`: where the engine decides about that, what it is told."""
+    `claim`: where the engine decides about that, what it is told. Elsewhere it has had some `stays` times, is in the
+    queue there for the how manieth time (`entries`) since `queued_at`, or its creation if that is None, and the quota
+    of which it was evicted is free from `drained_at` on."""
 
     __slots__ = (
-        "claim", "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
-        "request", "stream", "waits",
+        "claim", "coming", "copies", "created", "drained_at", "entries", "evictions", "finished", "holds", "job", "local",
+        "nominations", "past", "place", "placed", "queued_at", "request", "stays", "stream", "waits",
     )  # fmt: skip
 
     def __init__(self, past: PastWorkload, request: dict[str, float], asked: QuotaRequest | None = None) -> None:
@@ -97,7 +102,9 @@ class SimulatedWorkload:
         self.coming: dict[str, SimulatedCopy] = {}
         self.created: dict[str, int] = {}
         self.placed: list[str] = []
-        self.nominations = 0
+        self.nominations = self.entries = self.stays = self.evictions = 0
+        self.queued_at: datetime | None = None
+        self.drained_at: datetime | None = None
 
     @property
     def priority(self) -> int:

@@ -1,0 +1,226 @@
+"""Keeps what a log says of one Workload: when it came, had quota, ran and left, and the same of each of its copies.
+
+In: what was seen of it, one after the other. Out: times, and the seconds that the clusters took for what they did. What
+was seen of a Workload that is not simulated is kept as well: it takes room. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
+from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
+
+MADE_AGAIN: Final = "made again under the name of one before it"
+_BY_US: Final = (EVICTED_ON_MANAGER, f"DeactivatedDueTo{EVICTED_ON_MANAGER}")
+
+
+class Stay:
+    """A time in which something had quota: of which ClusterQueue, from when until when, None if it has it still, and
+    the position in the log at which that was seen."""
+
+    __slots__ = ("order", "queue", "since", "until")
+
+    def __init__(self, since: datetime, order: int, queue: str = "") -> None:
+        self.since, self.order, self.queue = since, order, queue
+        self.until: datetime | None = None
+
+
+class PastCopy:
+    """A copy on a cluster: when it was asked for, seen, admitted, seen to be evicted, over or gone (`ended`), and seen
+    to be gone; None for what was not. `lag`: the seconds by which its admission was seen later than its condition says;
+    `made` and `order`: where its creation and its admission stand in the log. `stays`: the times in which it was
+    admitted and had quota; `stops`: the seconds from each eviction until that was free again; `leaves`: those from the
+    decision to remove it until it was gone, and of its job, by what is removed."""
+
+    __slots__ = (
+        "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "order", "removed", "stays",
+        "stopped", "stops",
+    )  # fmt: skip
+
+    def __init__(self, cluster: str, asked: datetime) -> None:
+        self.cluster, self.asked = cluster, asked
+        self.created: datetime | None = None
+        self.admitted: datetime | None = None
+        self.ended: datetime | None = None
+        self.gone: datetime | None = None
+        self.stopped: datetime | None = None
+        self.removed: dict[str, datetime] = {}
+        self.leaves: dict[str, float] = {}
+        self.stays: list[Stay] = []
+        self.stops: list[float] = []
+        self.lag = 0.0
+        self.made = self.order = 0
+
+    def seen(self, event: CloneObserved, at: datetime, position: int) -> bool:
+        """Take what was seen of it; return whether its worker evicted it, of its own will, from its quota."""
+        if self.created is None:
+            self.created, self.made = at, position
+        if event.is_true("Admitted") and self.admitted is None:
+            self.admitted = at
+            self.lag, self.order = _lag(event, at), position
+        stays = self.stays and self.stays[-1].until is None
+        has = event.is_true("QuotaReserved") and not event.is_true("Finished")
+        if has and not stays and event.is_true("Admitted"):
+            self.stays.append(Stay(at, position))
+            self.stopped = None
+        elif stays and not has:
+            self._left(at)
+        if event.is_true("Finished"):
+            self.ended = self.ended or at
+        elif event.is_true("Evicted") and self.admitted is not None:
+            self.ended = self.ended or at
+            return self._evicted(event, at)
+        return False
+
+    def _evicted(self, event: CloneObserved, at: datetime) -> bool:
+        first = self.stopped is None and bool(self.stays)
+        if first:
+            self.stopped = at
+            if self.stays[-1].until == at:
+                self.stops.append(0.0)
+        said = [event.condition(kind) for kind in ("Evicted", "DeactivationTarget")]
+        return first and not any(one is not None and one.reason in _BY_US for one in said)
+
+    def _left(self, at: datetime) -> None:
+        self.stays[-1].until = at
+        if self.stopped is not None:
+            self.stops.append((at - self.stopped).total_seconds())
+
+    def vanished(self, of: str, at: datetime) -> bool:
+        """Note that it is gone, or its job (`of`); return whether nobody of ours had decided that."""
+        asked = self.removed.get(of)
+        if asked is not None:
+            self.leaves.setdefault(of, (at - asked).total_seconds())
+        if of == "Workload":
+            self.gone, self.ended = self.gone or at, self.ended or at
+            if self.stays and self.stays[-1].until is None:
+                self._left(at)
+        return not self.removed
+
+
+class PastWorkload:
+    """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
+    there; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed; `taken_back`:
+    when Kueue evicted it on the management cluster for a reason of its own; `changes`: when its priority was changed, or
+    whether it is active; `stays`: when it had quota there; `drains`: the seconds from each eviction until that was free
+    again; `granted`: when it got some the last time, whether it had checks or not; `ran_least`: for how many seconds its
+    job ran at most of those times in which it did not end."""
+
+    __slots__ = (
+        "arrived", "began", "changes", "copies", "deletions", "drains", "ended", "evictions", "finished", "first", "gone",
+        "granted", "job", "job_stream", "nominated", "placed", "ran_least", "reserved", "reserved_at", "run_cluster",
+        "run_seconds", "running_since", "starts", "stays", "stopped", "stream", "taken_back", "wanted", "why_not",
+    )  # fmt: skip
+
+    def __init__(self, stream: str, first: WorkloadObserved, at: datetime) -> None:
+        self.stream, self.first, self.wanted, self.arrived = stream, first, first, at
+        self.granted: datetime | None = None
+        self.reserved: WorkloadObserved | None = None
+        self.reserved_at: datetime | None = None
+        self.ran_least = 0.0
+        self.stays: list[Stay] = []
+        self.stopped: datetime | None = None
+        self.drains: list[float] = []
+        self.job: JobObserved | None = None
+        self.job_stream = ""
+        self.copies: dict[str, list[PastCopy]] = {}
+        self.starts: list[float] = []
+        self.nominated: list[tuple[datetime, float]] = []
+        self.running_since: datetime | None = None
+        self.run_cluster = ""
+        self.ended: datetime | None = None
+        self.began: list[tuple[datetime, str]] = []
+        self.run_seconds: float | None = None
+        self.placed: list[tuple[int, datetime, str]] = []
+        self.evictions: list[tuple[datetime, str, CloneObserved]] = []
+        self.deletions: list[tuple[datetime, str, str]] = []
+        self.taken_back: list[tuple[datetime, WorkloadObserved]] = []
+        self.changes: list[tuple[datetime, WorkloadObserved]] = []
+        self.finished: datetime | None = None
+        self.gone: datetime | None = None
+        self.why_not = _beyond(first)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it takes room in its ClusterQueue as it did: it is not simulated, or had quota without our check."""
+        return bool(self.why_not) or (self.reserved is None and bool(self.stays))
+
+    @property
+    def finish_seconds(self) -> float:
+        """The seconds from when its job was seen to have ended on its cluster until it was Finished."""
+        if self.ended is None or self.finished is None:
+            return 0.0
+        return max((self.finished - self.ended).total_seconds(), 0.0)
+
+    @property
+    def ran(self) -> float | None:
+        """For how long its job ran, on a cluster or, without checks, on the management cluster; None if that is not
+        known."""
+        if self.run_seconds is None and self.granted and self.finished and self.reserved is None:
+            return (self.finished - self.granted).total_seconds()
+        return self.run_seconds
+
+    def own(self, stream: str, job: JobObserved) -> None:
+        """Note which job it is of."""
+        self.job_stream, self.job = stream, job
+        if job.group or job.components > 1:
+            self.why_not = self.why_not or _SEVERAL
+
+    def seen(self, event: WorkloadObserved, at: datetime, position: int) -> None:
+        """Take what was seen of it."""
+        self._granted(event, at, position)
+        if (event.priority, event.active) != (self.wanted.priority, self.wanted.active):
+            self.changes.append((at, event))
+            self.wanted = event
+        if event.is_true("Finished"):
+            self.finished = self.finished or at
+        elif event.is_true("Evicted"):
+            evicted = event.condition("Evicted")
+            told = self.taken_back[-1][1].condition("Evicted") if self.taken_back else None
+            if evicted is not None and evicted.reason != "AdmissionCheck" and evicted != told:
+                self.taken_back.append((at, event))
+
+    def _granted(self, event: WorkloadObserved, at: datetime, position: int) -> None:
+        has = event.is_true("QuotaReserved") and not event.is_true("Finished")
+        stays = self.stays and self.stays[-1].until is None
+        if has and not stays:
+            self.stays.append(Stay(at, position, event.cluster_queue))
+            self.stopped = None
+        elif not has and stays:
+            self.left(at)
+        if has and event.is_true("Evicted"):
+            self.stopped = self.stopped or at
+        if not event.is_true("QuotaReserved"):
+            self.granted = self.granted if event.is_true("Finished") else None
+            return
+        self.granted = self.granted or at
+        if self.reserved is None and event.checks:
+            self.reserved, self.reserved_at = event, at
+
+    def left(self, at: datetime) -> None:
+        """Note that it has no quota any more."""
+        if self.stays and self.stays[-1].until is None:
+            self.stays[-1].until = at
+            if self.stopped is not None:
+                self.drains.append((at - self.stopped).total_seconds())
+
+
+_SEVERAL: Final = "one of several Workloads of a job, or of a group of pods"
+
+
+def _beyond(seen: WorkloadObserved) -> str:
+    """Return why a Workload is not simulated, "" if it is."""
+    if seen.sliced:
+        return "a slice of an elastic job"
+    if seen.component >= 0 or len(seen.owners) > 1:
+        return _SEVERAL
+    return "" if seen.owner is not None else "it has no job"
+
+
+def _lag(clone: CloneObserved, at: datetime) -> float:
+    said = clone.condition("Admitted")
+    try:
+        return (at - datetime.fromisoformat(said.last_transition_time)).total_seconds() if said is not None else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,38 @@
+"""Says how many seconds something takes that happens again: as many as it took in the log, or else as is usual there.
+
+In: what the log says of Workloads and their copies. Out: seconds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from controlplane.whatif.past import PastCopy, PastWorkload
+
+
+def nth(known: Sequence[float], number: int, usual: float) -> float:
+    """Return the seconds that something takes the next time: as many as it took then, or the last time that is
+    known."""
+    return known[min(number, len(known) - 1)] if known else usual
+
+
+def usually(seconds: Iterable[float]) -> float:
+    """Return the median; 0 of none."""
+    found = list(seconds)
+    return median(found) if found else 0.0
+
+
+class UsualSeconds:
+    """How long it usually takes until a copy's job runs (`start`), until the quota of a copy that was evicted, or of a
+    Workload, is free (`stop`, `drain`), and until what is removed is gone (`leave`, by what it is)."""
+
+    def __init__(self, pasts: Sequence[PastWorkload]) -> None:
+        copies = [copy for past in pasts for known in past.copies.values() for copy in known]
+        self.start = usually(seconds for past in pasts for seconds in past.starts)
+        self.drain = usually(seconds for past in pasts for seconds in past.drains)
+        self.stop = usually(seconds for copy in copies for seconds in copy.stops)
+        self.leave = {of: usually(_leaves(copies, of)) for of in ("Workload", "Job")}
+
+
+def _leaves(copies: Iterable[PastCopy], of: str) -> Iterable[float]:
+    return (copy.leaves[of] for copy in copies if of in copy.leaves)
