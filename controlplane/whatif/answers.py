@@ -40,7 +40,7 @@ class Answers:
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
-        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
+        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added, log.at_last)
         self.engine = EngineQuota(log, settings)
         self._usual = UsualSeconds(pasts)
         self._home = ManagementCluster(log, self.places, self.engine, pasts, self._usual)
@@ -66,10 +66,16 @@ class Answers:
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.claim is None else 0.0
-            self._log.after(seconds, partial(self._home.enter, live))
+            self._log.after(self._waits(live), partial(self._home.enter, live))
 
         return arrive
+
+    def _waits(self, live: SimulatedWorkload) -> float:
+        """Return the seconds that a new Workload takes to be in its queue."""
+        if live.claim is not None:
+            return 0.0
+        first = live.past.stays[0].since if live.past.stays else None
+        return self._log.near(self._log.capacities.waits.get(live.stream, 0.0), first)
 
     def _new(self, past: PastWorkload) -> SimulatedWorkload:
         return SimulatedWorkload(past, self._history.request(past.stream), self.engine.request(past.stream))
@@ -116,16 +122,24 @@ class Answers:
         if isinstance(event, said.NominationDecided):
             live.nominations += 1
             known = live.past.nominated
-            return known[min(live.nominations, len(known)) - 1][1] if known else 0.0
+            if not known:
+                return 0.0
+            asked, seconds = known[min(live.nominations, len(known)) - 1]
+            return self._log.near(seconds, asked + timedelta(seconds=seconds))
         if isinstance(event, said.JobCreationDecided):
-            return live.past.starts[-1] if live.past.starts else self._usual.start
+            seconds = live.past.starts[-1] if live.past.starts else self._usual.start
+            due = self._log.now + timedelta(seconds=seconds)
+            began = [at for at, where in live.past.began if where == event.cluster]
+            return self._log.near(seconds, min(began, key=lambda at: abs(at - due), default=None))
         if isinstance(event, said.RemovalDecided):
             return self._workers.leave_seconds(live, event)
         if isinstance(event, said.CloneDecided):
             copy = SimulatedCopy(event.cluster, live.recorded_copy(event.cluster))
             live.coming[event.cluster] = copy
             past = copy.past
-            return (past.created - past.asked).total_seconds() if past is not None and past.created else 0.0
+            if past is None or past.created is None:
+                return 0.0
+            return self._log.near((past.created - past.asked).total_seconds(), past.created)
         return 0.0
 
     def _carry_out(self, live: SimulatedWorkload, event: said.WorkloadWrite, position: int) -> None:
@@ -180,7 +194,7 @@ class Answers:
 
         def take() -> None:
             if one.until is not None:
-                self._log.after((one.until - one.since).total_seconds(), leave)
+                self._log.after(self._log.near((one.until - one.since).total_seconds(), one.until), leave)
 
         if one.since <= self._log.begin:
             place.room.take(one.request)

@@ -20,6 +20,8 @@ from controlplane.whatif.past import PastCopy, PastWorkload
 Capacity = Mapping[str, float]
 _ROUNDING = 1e-9
 _JUST_AFTER = timedelta(milliseconds=1)
+_LATE = timedelta(milliseconds=100)
+"""What leaves may be seen later than what comes in its place, by so much."""
 
 
 class Room:
@@ -77,6 +79,7 @@ class Capacities:
                 self.of.setdefault(place, {})[name] = max(amount, self.of.get(place, {}).get(name, 0.0))
         self.base: dict[int, float] = {}
         self.waits: dict[str, float] = {}
+        self.later: dict[str, dict[datetime, float]] = {}
         self._measure()
 
     def _stays(self) -> dict[str, list[_Stay]]:
@@ -114,6 +117,8 @@ class Capacities:
             beside = others.get(place, [])
             for one, found in zip(beside, seconds[len(seconds) - len(beside) :], strict=True):
                 one.wait = found or 0.0
+                if one.again:
+                    self.later.setdefault(one.past.stream, {})[one.since] = one.wait
 
     def _copied(self, cluster: str, copies: Sequence[tuple[PastCopy, _Stay]], seconds: Sequence[float | None]) -> None:
         """Note how long the admissions of the copies on a cluster took."""
@@ -167,14 +172,16 @@ def _amount(quantity: str) -> float:
         return 0.0
 
 
-def _changes(stays: Iterable[_Stay]) -> list[tuple[datetime, int, int, _Stay]]:
-    """Return when room was taken and given back, in order; what is given back at a time comes first."""
+def _changes(stays: Iterable[_Stay], late: timedelta = timedelta(0)) -> list[tuple[datetime, int, int, _Stay]]:
+    """Return when room was taken and given back, in order; what is given back at a time comes first. `late`: by how much
+    it may have been given back earlier than it was seen."""
     found = []
     for number, stay in enumerate(stays):
         if stay.admitted is not None:
             found.append((stay.admitted, 1, number, stay))
             if stay.left is not None:
-                found.append((max(stay.left, stay.admitted), 0 if stay.left > stay.admitted else 2, number, stay))
+                left = stay.left - late
+                found.append((max(left, stay.admitted), 0 if left > stay.admitted else 2, number, stay))
     return sorted(found, key=lambda one: one[:3])
 
 
@@ -182,7 +189,7 @@ def _most(stays: Iterable[_Stay]) -> dict[str, float]:
     """Return what was used at most at one time, by resource."""
     used: dict[str, float] = {}
     most: dict[str, float] = {}
-    for _, takes, _, stay in _changes(stays):
+    for _, takes, _, stay in _changes(stays, _LATE):
         for name, amount in stay.request.items():
             used[name] = used.get(name, 0.0) + (amount if takes == 1 else -amount)
             most[name] = max(most.get(name, 0.0), used[name])

@@ -37,6 +37,7 @@ from controlplane.whatif.world import (
 )
 
 _replace = msgspec.structs.replace
+_CYCLES = 0.1  # seconds: who gets quota within them was in the queue when there was some
 
 
 class ManagementCluster:
@@ -194,7 +195,10 @@ class ManagementCluster:
     def _evicted(self, live: SimulatedWorkload, *, by_check: bool) -> None:
         """Note from when on the quota of one that was evicted is free, and which place it has in its queue then."""
         now, past = self._log.now, live.past
-        live.drained_at = now + timedelta(seconds=nth(past.drains, live.evictions, self._usual.drain))
+        stay = past.stays[live.stays - 1] if 0 < live.stays <= len(past.stays) else None
+        seconds = nth(past.drains, live.evictions, self._usual.drain)
+        seconds = self._log.near(seconds, stay.until if stay is not None else None)
+        live.drained_at = now + timedelta(seconds=seconds)
         live.evictions += 1
         live.queued_at = now.replace(microsecond=0) if by_check else None
 
@@ -231,13 +235,22 @@ class ManagementCluster:
 
     def _queue_again(self, live: SimulatedWorkload, seconds: float) -> None:
         """Give quota back, and wait for some again: in the queue before others are looked at, if that is at once."""
-        like = self._like_of(live)
+        like, seconds = self._like_of(live), max(seconds, self._waits_again(live))
         if seconds or like is None or not live.holds or live.local is None or not live.local.active:
             self.give_back(live)
             self._log.after(seconds, partial(self.enter, live))
             return
         place, live.holds = self._places.of(live.place), False
         place.leave(live.request, self._queued(live, like))
+
+    def _waits_again(self, live: SimulatedWorkload) -> float:
+        """Return for how many seconds one waited again although there was room; 0 if it was in the next cycles."""
+        stays = live.past.stays
+        if live.stays >= len(stays):
+            return 0.0
+        since = stays[live.stays].since
+        known = self._log.capacities.later.get(live.stream, {}).get(since, 0.0)
+        return self._log.near(known, since) if known > _CYCLES else 0.0
 
     def take_back(self, live: SimulatedWorkload, seen: WorkloadObserved) -> None:
         """Evict a Workload as Kueue once did for a reason of its own."""
@@ -342,6 +355,6 @@ class ManagementCluster:
         )
         self._log.record(live.past.job_stream, live.job)
         if ended:
-            self._log.after(live.past.finish_seconds, partial(self._finish, live))
+            self._log.after(self._log.near(live.past.finish_seconds, live.past.finished), partial(self._finish, live))
         else:
             self.requeue(live)

@@ -29,34 +29,49 @@ class QueuedWorkload(NamedTuple):
     gone: Callable[[], bool]
 
 
-class PlaceQueue:
-    """A place with its room, and who waits for it. `stopped`: nobody is let in."""
+AtLast = Callable[[Callable[[], None]], None]
 
-    def __init__(self, capacity: Capacity) -> None:
+
+def _at_once(act: Callable[[], None]) -> None:
+    act()
+
+
+class PlaceQueue:
+    """A place with its room, and who waits for it. `stopped`: nobody is let in; `at_last` has something happen once all
+    of a moment has happened."""
+
+    def __init__(self, capacity: Capacity, at_last: AtLast = _at_once) -> None:
         self.room = Room(capacity)
         self.stopped = False
+        self._at_last, self._asked = at_last, False
         self._waiting: list[QueuedWorkload] = []
         self._looking = False
 
     def enter(self, one: QueuedWorkload) -> None:
         """Wait for room; get it at once if there is some."""
-        if not self._waiting and not self.stopped and self.room.fits(one.request):
-            self.room.take(one.request)
-            one.admit()
-            return
         insort(self._waiting, one, key=lambda waiting: waiting[:3])
-        self.look()
+        self.ask()
 
     def leave(self, request: Capacity, waits: QueuedWorkload | None = None) -> None:
         """Give room back; `waits`: and wait for some again, in one's place, before others get what was given back."""
         self.room.take(request, -1)
         if waits is not None:
             insort(self._waiting, waits, key=lambda waiting: waiting[:3])
-        self.look()
+        self.ask()
 
     def stop(self, *, stopped: bool = True) -> None:
         """Let nobody in until it is not stopped any more."""
         self.stopped = stopped
+        self.ask()
+
+    def ask(self) -> None:
+        """Let in whoever fits, once all that comes and leaves at this moment has."""
+        if self._waiting and not self._asked:
+            self._asked = True
+            self._at_last(self._look)
+
+    def _look(self) -> None:
+        self._asked = False
         self.look()
 
     def look(self) -> None:
@@ -94,16 +109,20 @@ class PlaceQueues:
     `added`."""
 
     def __init__(
-        self, known: Mapping[str, Capacity], told: Mapping[str, Capacity], added: Mapping[str, AddedCluster]
+        self,
+        known: Mapping[str, Capacity],
+        told: Mapping[str, Capacity],
+        added: Mapping[str, AddedCluster],
+        at_last: AtLast = _at_once,
     ) -> None:
-        self._known, self._told, self._added = known, told, added
+        self._known, self._told, self._added, self._at_last = known, told, added, at_last
         self._places: dict[str, PlaceQueue] = {}
 
     def of(self, name: str) -> PlaceQueue:
         """Return the queue of a place."""
         queue = self._places.get(name)
         if queue is None:
-            queue = self._places[name] = PlaceQueue(self.capacity(name))
+            queue = self._places[name] = PlaceQueue(self.capacity(name), self._at_last)
         return queue
 
     def capacity(self, name: str) -> Capacity:

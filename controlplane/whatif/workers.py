@@ -122,7 +122,9 @@ class WorkerCopies:
         copy.since = self._log.now.replace(microsecond=0)
         copy.clone = new_clone(local, self._log.version(), gated=event.gated)
         self._see(live, copy.cluster, copy.clone)
-        seconds, order = self._admission_seconds(copy), copy.past.order if copy.past is not None else 0
+        past = copy.past
+        seconds = self._log.near(self._admission_seconds(copy), past.admitted if past is not None else None)
+        order = past.order if past is not None else 0
         if seconds:
             self._log.after(seconds, partial(self._ask_for_room, live, copy), order)
         else:
@@ -188,7 +190,8 @@ class WorkerCopies:
         seconds = copy.remaining if copy.remaining is not None else self._history.run_seconds(live.past)
         copy.remaining = None
         if seconds is not None:
-            self._log.after(seconds, partial(self._end, live, copy, copy.ends))
+            ended = live.past.ended if live.past.run_cluster == copy.cluster else None
+            self._log.after(self._log.near(seconds, ended), partial(self._end, live, copy, copy.ends))
 
     def _end(self, live: SimulatedWorkload, copy: SimulatedCopy, run: int) -> None:
         if copy.left or copy.job is None or copy.clone is None or copy.ends != run or copy.job.suspended:
@@ -243,8 +246,10 @@ class WorkerCopies:
     def leave_seconds(self, live: SimulatedWorkload, event: said.RemovalDecided) -> float:
         """Return for how many seconds what is removed is still there."""
         copy = live.copies.get(event.cluster)
-        usual = self._usual.leave.get(event.of, 0.0)
-        return copy.past.leaves.get(event.of, usual) if copy is not None and copy.past is not None else usual
+        usual, past = self._usual.leave.get(event.of, 0.0), copy.past if copy is not None else None
+        if past is None:
+            return usual
+        return self._log.near(past.leaves.get(event.of, usual), past.gone if event.of == "Workload" else None)
 
     def _remove(self, live: SimulatedWorkload, copy: SimulatedCopy, *, job: bool) -> None:
         if job and copy.job is not None:
