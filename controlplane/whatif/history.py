@@ -7,7 +7,7 @@ cluster took to admit it; what was seen of everything else, to be seen again at 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from statistics import median
 
@@ -43,11 +43,12 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.past import MADE_AGAIN, PastCopy, PastWorkload
+from controlplane.whatif.past import DELETING, MADE_AGAIN, PastCopy, PastWorkload
 from controlplane.whatif.quota_history import ADMISSION, QUEUE_STOPPED, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
+_EVER = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _JOBS = "jobframework"
 _USUAL_RUN = 60.0  # seconds, where no run was recorded
 SLOTS = "workloads"
@@ -80,6 +81,7 @@ class History:
         self._led_at: datetime | None = None
         self._seen_at: dict[str, datetime] = {}
         self._silent: set[str] = set()
+        self._away: dict[str, tuple[datetime, datetime]] = {}
         self._jobs: dict[str, tuple[str, JobObserved]] = {}
         self._owners: dict[str, list[PastWorkload]] = {}
         self._asked: dict[tuple[str, str], datetime] = {}
@@ -117,7 +119,10 @@ class History:
         if isinstance(event, ClusterSuspected | ClusterLost) and cluster not in self._silent:
             self._silent.add(cluster)
             self.silences.append((max(self._seen_at.get(cluster, at), at - _LONGEST_SILENCE), cluster))
+            self._away[cluster] = self.silences[-1][0], _EVER
         elif isinstance(event, ClusterRecovered | ClusterConnected):
+            if cluster in self._silent:
+                self._away[cluster] = self._away[cluster][0], at
             self._silent.discard(cluster)
 
     def request(self, stream: str) -> dict[str, float]:
@@ -261,9 +266,21 @@ class History:
         if isinstance(event, CloneGone | RemoteJobGone):
             of = "Workload" if isinstance(event, CloneGone) else "Job"
             if copies[-1].gone is None and copies[-1].vanished(of, at):
-                past.deletions.append((at, cluster, of))
-        elif isinstance(event, CloneObserved) and copies[-1].seen(event, at, recorded.position):
-            past.evictions.append((at, cluster, event))
+                past.deletions.append((self._meanwhile(cluster, at), cluster, of))
+        elif isinstance(event, CloneObserved):
+            if copies[-1].seen(event, at, recorded.position):
+                past.evictions.append((at, cluster, event))
+            if (
+                event.deleting
+                and not copies[-1].removed
+                and (cluster, DELETING) not in [one[1:] for one in past.deletions[-1:]]
+            ):
+                past.deletions.append((at, cluster, DELETING))
+
+    def _meanwhile(self, cluster: str, at: datetime) -> datetime:
+        """Return when something happened that was seen at a time: in the midst, if its cluster was out of view."""
+        since, until = self._away.get(cluster, (at, at))
+        return since if since < at <= until + _JUST_AFTER * 1000 else at
 
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.recorded_at

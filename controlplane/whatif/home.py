@@ -20,7 +20,7 @@ from controlplane.kube.conditions import REMOTE_LOST
 from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.others import queue_place
 from controlplane.whatif.past import PastWorkload
-from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
+from controlplane.whatif.queue import LATER, PlaceQueues, QueuedWorkload
 from controlplane.whatif.seconds import UsualSeconds, nth
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
@@ -78,7 +78,7 @@ class ManagementCluster:
         return QueuedWorkload(
             -live.priority,
             live.queued_at or live.past.arrived.replace(microsecond=0),
-            stays[min(live.stays, len(stays) - 1)].order if stays else self._log.position,
+            stays[min(live.stays, len(stays) - 1)].order if stays else LATER,
             live.request,
             partial(self._reserve, live, like),
             lambda: live.local is None or live.finished or not live.waits or live.entries != entry,
@@ -89,8 +89,17 @@ class ManagementCluster:
 
     def _reserve(self, live: SimulatedWorkload, like: WorkloadObserved) -> None:
         live.waits, live.holds, live.stays, live.queued_at = False, True, live.stays + 1, None
-        assert live.local is not None, "it waits"
-        self.tell(live, reserved(live.local, like, self._log.now, ""))
+        stays = live.past.stays
+        seconds = self._log.near(0.0, stays[live.stays - 1].since if live.stays <= len(stays) else None)
+        if seconds:
+            self._log.after(seconds, partial(self._reserved, live, like, live.stays))
+        else:
+            self._reserved(live, like, live.stays)
+
+    def _reserved(self, live: SimulatedWorkload, like: WorkloadObserved, stays: int) -> None:
+        """Let the quota of a Workload be seen, when it was, if that is about when it got it."""
+        if live.local is not None and live.holds and live.stays == stays:
+            self.tell(live, reserved(live.local, like, self._log.now, ""))
 
     def grant(self, live: SimulatedWorkload, grants: int) -> None:
         """Let it be seen that the engine gave a Workload quota, the how manieth time, unless it lost it meanwhile."""

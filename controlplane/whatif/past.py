@@ -12,6 +12,8 @@ from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
 
 MADE_AGAIN: Final = "made again under the name of one before it"
+DELETING: Final = "deletion of the Workload"
+_LATER: Final = 2**60
 _BY_US: Final = (EVICTED_ON_MANAGER, f"DeactivatedDueTo{EVICTED_ON_MANAGER}")
 
 
@@ -51,6 +53,11 @@ class PastCopy:
         self.stops: list[float] = []
         self.lag = 0.0
         self.made = self.order = 0
+
+    @property
+    def turn(self) -> int:
+        """Its number among those of one age: who was admitted is before who never was."""
+        return self.order or _LATER + self.made
 
     def seen(self, event: CloneObserved, at: datetime, position: int) -> bool:
         """Take what was seen of it; return whether its worker evicted it, of its own will, from its quota."""
@@ -101,7 +108,7 @@ class PastCopy:
 
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
-    there; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed; `taken_back`:
+    there; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed, or was to go; `taken_back`:
     when Kueue evicted it on the management cluster for a reason of its own; `changes`: when its priority was changed, or
     whether it is active; `stays`: when it had quota there; `drains`: the seconds from each eviction until that was free
     again; `granted`: when it got some the last time, whether it had checks or not; `ran_least`: for how many seconds its

@@ -14,6 +14,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.values import Value
 from controlplane.whatif.capacity import Capacity, Room
 
+LATER = 2**60
+"""The number of one that never was let in, as far as is known: of the same age, others are first."""
 _PASSED = 64
 """So many that do not fit are passed over in one look."""
 

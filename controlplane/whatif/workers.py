@@ -24,7 +24,8 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.kube.kueue_names import PREEMPTION_GATE
 from controlplane.log.event import Event
-from controlplane.whatif.queue import AddedCluster, PlaceQueues, QueuedWorkload
+from controlplane.whatif.past import DELETING
+from controlplane.whatif.queue import LATER, AddedCluster, PlaceQueues, QueuedWorkload
 from controlplane.whatif.seconds import UsualSeconds, nth
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
@@ -148,7 +149,7 @@ class WorkerCopies:
             QueuedWorkload(
                 -live.priority,
                 copy.since or self._log.now,
-                copy.past.order or copy.past.made if copy.past is not None else self._log.position,
+                copy.past.turn if copy.past is not None else LATER,
                 live.request,
                 partial(self._admit, live, copy),
                 lambda: copy.left or not copy.waits or copy.entries != entry,
@@ -156,8 +157,17 @@ class WorkerCopies:
         )
 
     def _admit(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        """Let a copy have room, and its admission be seen when it was, if that is about now."""
         copy.waits, copy.holds = False, True
-        assert copy.clone is not None, "it waits"
+        seconds = self._log.near(0.0, copy.past.admitted if copy.past is not None else None)
+        if seconds:
+            self._log.after(seconds, partial(self._admitted, live, copy, copy.stops))
+        else:
+            self._admitted(live, copy, copy.stops)
+
+    def _admitted(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
+        if copy.clone is None or not copy.holds or copy.stops != stops:
+            return
         lag = copy.past.lag if copy.past is not None else 0.0
         at = stamp(self._log.now - timedelta(seconds=lag - 0.0005))
         dropped = [one for one in copy.clone.conditions if one.type not in ("Evicted", "QuotaReserved", "Admitted")]
@@ -240,7 +250,11 @@ class WorkerCopies:
     def vanish(self, live: SimulatedWorkload, cluster: str, of: str) -> None:
         """Have somebody delete a copy, or the job of one, as it once happened, if it is there."""
         copy = live.copies.get(cluster)
-        if copy is not None and not copy.left:
+        if copy is None or copy.left or copy.clone is None:
+            return
+        if of == DELETING:
+            self._show(live, copy, _replace(copy.clone, deleting=True))
+        else:
             self._remove(live, copy, job=of == "Job")
 
     def leave_seconds(self, live: SimulatedWorkload, event: said.RemovalDecided) -> float:
@@ -258,6 +272,8 @@ class WorkerCopies:
             self._see(
                 live, copy.cluster, RemoteJobGone(namespace=one.namespace, name=one.name, uid=one.uid, kind=one.kind)
             )
+            if copy.clone is not None and copy.clone.deleting:
+                self._remove(live, copy, job=False)  # its job kept it
         elif not job and copy.clone is not None:
             clone, copy.clone = copy.clone, None
             copy.left = True
