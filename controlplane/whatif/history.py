@@ -247,7 +247,9 @@ class History:
         if isinstance(event, NominationDecided):
             self._asked[past.stream, MANAGEMENT] = at
         elif isinstance(event, CloneDecided):
-            past.copies.setdefault(event.cluster, []).append(PastCopy(event.cluster, at))
+            copies = past.copies.setdefault(event.cluster, [])
+            if not copies or copies[-1].created is not None:  # else it is decided again
+                copies.append(PastCopy(event.cluster, at))
         elif isinstance(event, WinnerChosen):
             past.placed.append((recorded.position, at, event.cluster))
         elif isinstance(event, JobCreationDecided):

@@ -244,12 +244,18 @@ class ManagementCluster:
 
     def _queue_again(self, live: SimulatedWorkload, seconds: float) -> None:
         """Give quota back, and wait for some again: in the queue before others are looked at, if that is at once."""
-        like, seconds = self._like_of(live), max(seconds, self._waits_again(live))
+        like = self._like_of(live)
+        if not self._places.of(live.place).stopped:
+            seconds = max(seconds, self._waits_again(live))
         if seconds or like is None or not live.holds or live.local is None or not live.local.active:
             self.give_back(live)
             self._log.after(seconds, partial(self.enter, live))
             return
         place, live.holds = self._places.of(live.place), False
+        if place.stopped:
+            place.leave(live.request)
+            place.when_open(partial(self.enter, live))
+            return
         place.leave(live.request, self._queued(live, like))
 
     def _waits_again(self, live: SimulatedWorkload) -> float:

@@ -46,6 +46,7 @@ class PlaceQueue:
         self.room = Room(capacity)
         self.stopped = False
         self._at_last, self._asked = at_last, False
+        self._evicted: list[Callable[[], None]] = []
         self._waiting: list[QueuedWorkload] = []
         self._looking = False
 
@@ -65,6 +66,13 @@ class PlaceQueue:
         """Let nobody in until it is not stopped any more."""
         self.stopped = stopped
         self.ask()
+        while not stopped and self._evicted:
+            self._at_last(self._evicted.pop(0))
+
+    def when_open(self, act: Callable[[], None]) -> None:
+        """Have something happen once it is not stopped any more, and who waits then was looked at: Kueue queues those
+        again then that it evicted."""
+        self._evicted.append(act)
 
     def ask(self) -> None:
         """Let in whoever fits, once all that comes and leaves at this moment has."""

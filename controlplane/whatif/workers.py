@@ -89,12 +89,12 @@ class WorkerCopies:
         copy = live.copies.get(event.cluster)
         if isinstance(event, said.CloneDecided):
             self._create(live, event)
-        elif copy is None or copy.clone is None:
+        elif isinstance(event, said.RemovalDecided) and copy is not None and copy.has(event.of):
+            self._remove(live, copy, job=event.of == "Job")
+        elif copy is None or copy.clone is None or isinstance(event, said.RemovalDecided):
             self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
         elif isinstance(event, said.JobCreationDecided):
             self._start(live, copy)
-        elif isinstance(event, said.RemovalDecided):
-            self._remove(live, copy, job=event.of == "Job")
         elif isinstance(event, said.DeactivationDecided):
             self._stop(live, copy, _replace(copy.clone, active=False), _BY_US)
         elif isinstance(event, said.GateOpeningDecided):
@@ -250,12 +250,12 @@ class WorkerCopies:
     def vanish(self, live: SimulatedWorkload, cluster: str, of: str) -> None:
         """Have somebody delete a copy, or the job of one, as it once happened, if it is there."""
         copy = live.copies.get(cluster)
-        if copy is None or copy.left or copy.clone is None:
+        if copy is None:
             return
-        if of == DELETING:
-            self._show(live, copy, _replace(copy.clone, deleting=True))
-        else:
+        if of != DELETING:
             self._remove(live, copy, job=of == "Job")
+        elif copy.clone is not None:
+            self._show(live, copy, _replace(copy.clone, deleting=True))
 
     def leave_seconds(self, live: SimulatedWorkload, event: said.RemovalDecided) -> float:
         """Return for how many seconds what is removed is still there."""
@@ -274,13 +274,18 @@ class WorkerCopies:
             )
             if copy.clone is not None and copy.clone.deleting:
                 self._remove(live, copy, job=False)  # its job kept it
+            self._forget(live, copy)
         elif not job and copy.clone is not None:
             clone, copy.clone = copy.clone, None
             copy.left = True
-            if live.copies.get(copy.cluster) is copy:
-                del live.copies[copy.cluster]
+            self._forget(live, copy)
             self._see(live, copy.cluster, CloneGone(namespace=clone.namespace, name=clone.name, uid=clone.uid))
             self._release(live, copy)
+
+    def _forget(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        """Forget a copy of which nothing is there any more: a job may be there without its clone."""
+        if copy.clone is None and copy.job is None and live.copies.get(copy.cluster) is copy:
+            del live.copies[copy.cluster]
 
     def adopt(self, live: SimulatedWorkload, cluster: str, clone: CloneObserved, job: RemoteJobObserved | None) -> None:
         """Take over a copy that is there when the time begins."""

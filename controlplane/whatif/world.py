@@ -57,6 +57,10 @@ class SimulatedCopy:
         self.remaining: float | None = None
         self.ends = self.entries = self.stops = 0
 
+    def has(self, of: str) -> bool:
+        """Whether there is a clone (of a `Workload`), or a job."""
+        return (self.clone if of == "Workload" else self.job) is not None
+
 
 class QuotaClaim:
     """What the engine is told of a Workload: what the log knows of it (`past`), and what it asks for now (`wanted`). It
