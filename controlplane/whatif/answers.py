@@ -138,7 +138,7 @@ class Answers:
             live.coming[event.cluster] = copy
             past = copy.past
             if past is None or past.created is None:
-                return 0.0
+                return self._usual.create
             return self._log.near((past.created - past.asked).total_seconds(), past.created)
         return 0.0
 

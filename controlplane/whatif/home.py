@@ -256,7 +256,16 @@ class ManagementCluster:
             place.leave(live.request)
             place.when_open(partial(self.enter, live))
             return
-        place.leave(live.request, self._queued(live, like))
+        waits = self._queued(live, like)
+        place.leave(live.request, waits._replace(priority=-LATER) if self._kept(live) else waits)
+
+    def _kept(self, live: SimulatedWorkload) -> bool:
+        """Whether one that gave its quota back had some again at once, whoever waited."""
+        stays = live.past.stays
+        if not 0 < live.stays < len(stays):
+            return False
+        before, again = stays[live.stays - 1], stays[live.stays]
+        return before.until is not None and (again.since - before.until).total_seconds() <= _CYCLES
 
     def _waits_again(self, live: SimulatedWorkload) -> float:
         """Return for how many seconds one waited again although there was room; 0 if it was in the next cycles."""

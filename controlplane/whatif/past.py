@@ -36,7 +36,7 @@ class PastCopy:
     decision to remove it until it was gone, and of its job, by what is removed."""
 
     __slots__ = (
-        "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "order", "removed", "stays",
+        "active", "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "order", "removed", "stays",
         "stopped", "stops",
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ class PastCopy:
         self.stops: list[float] = []
         self.lag = 0.0
         self.made = self.order = 0
+        self.active = True
 
     @property
     def turn(self) -> int:
@@ -60,7 +61,7 @@ class PastCopy:
         return self.order or _LATER + self.made
 
     def seen(self, event: CloneObserved, at: datetime, position: int) -> bool:
-        """Take what was seen of it; return whether its worker evicted it, of its own will, from its quota."""
+        """Take what was seen of it; return whether others than we evicted it from its quota, or deactivated it."""
         if self.created is None:
             self.created, self.made = at, position
         if event.is_true("Admitted") and self.admitted is None:
@@ -73,21 +74,23 @@ class PastCopy:
             self.stopped = None
         elif stays and not has:
             self._left(at)
+        was, self.active = self.active, event.active
+        changed = was and not event.active
         if event.is_true("Finished"):
             self.ended = self.ended or at
         elif event.is_true("Evicted") and self.admitted is not None:
             self.ended = self.ended or at
-            return self._evicted(event, at)
-        return False
+            changed = self._evicted(at) or changed
+        said = [event.condition(kind) for kind in ("Evicted", "DeactivationTarget")]
+        return changed and not any(one is not None and one.reason in _BY_US for one in said)
 
-    def _evicted(self, event: CloneObserved, at: datetime) -> bool:
+    def _evicted(self, at: datetime) -> bool:
         first = self.stopped is None and bool(self.stays)
         if first:
             self.stopped = at
             if self.stays[-1].until == at:
                 self.stops.append(0.0)
-        said = [event.condition(kind) for kind in ("Evicted", "DeactivationTarget")]
-        return first and not any(one is not None and one.reason in _BY_US for one in said)
+        return first
 
     def _left(self, at: datetime) -> None:
         self.stays[-1].until = at
@@ -108,7 +111,7 @@ class PastCopy:
 
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
-    there; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed, or was to go; `taken_back`:
+    there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed, or was to go; `taken_back`:
     when Kueue evicted it on the management cluster for a reason of its own; `changes`: when its priority was changed, or
     whether it is active; `stays`: when it had quota there; `drains`: the seconds from each eviction until that was free
     again; `granted`: when it got some the last time, whether it had checks or not; `ran_least`: for how many seconds its

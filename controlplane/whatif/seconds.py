@@ -23,12 +23,13 @@ def usually(seconds: Iterable[float]) -> float:
 
 
 class UsualSeconds:
-    """How long it usually takes until a copy's job runs (`start`), until the quota of a copy that was evicted, or of a
+    """How long it usually takes until a copy is seen (`create`), until its job runs (`start`), until the quota of a copy that was evicted, or of a
     Workload, is free (`stop`, `drain`), and until what is removed is gone (`leave`, by what it is)."""
 
     def __init__(self, pasts: Sequence[PastWorkload]) -> None:
         copies = [copy for past in pasts for known in past.copies.values() for copy in known]
         self.start = usually(seconds for past in pasts for seconds in past.starts)
+        self.create = usually((one.created - one.asked).total_seconds() for one in copies if one.created is not None)
         self.drain = usually(seconds for past in pasts for seconds in past.drains)
         self.stop = usually(seconds for copy in copies for seconds in copy.stops)
         self.leave = {of: usually(_leaves(copies, of)) for of in ("Workload", "Job")}

@@ -215,9 +215,13 @@ class WorkerCopies:
     def evict(self, live: SimulatedWorkload, cluster: str, seen: CloneObserved) -> None:
         """Have a worker evict a copy, as it once did, if it has one, and queue it again."""
         copy, condition = live.copies.get(cluster), seen.condition("Evicted")
-        if copy is None or copy.clone is None or copy.left or not copy.holds:
+        if copy is None or copy.clone is None or copy.left:
             return
-        self._stop(live, copy, copy.clone, condition.reason if condition is not None else "Preempted")
+        clone = _replace(copy.clone, active=seen.active)
+        if copy.holds and seen.is_true("Evicted"):
+            self._stop(live, copy, clone, condition.reason if condition is not None else "Preempted")
+        elif clone != copy.clone:
+            self._show(live, copy, clone)
 
     def _stop(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, reason: str) -> None:
         """Evict a copy: its job is stopped at once, and its quota is free once that rests."""
