@@ -234,8 +234,18 @@ class Answers:
         elif reserved:
             live.holds, live.place = True, queue_place(local.cluster_queue)
             self.places.of(live.place).room.take(live.request)
+            self._home.adopt_eviction(live)
         else:
-            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
-            self._log.at(live.past.arrived + wait, partial(self._home.enter, live))
+            self._home.adopt_eviction(live)
+            self._log.at(self._waited_until(live), partial(self._home.enter, live))
         if reserved:
             self._log.after(0.0, partial(self._home.settle, live))
+
+    def _waited_until(self, live: SimulatedWorkload) -> datetime:
+        """Return when one that waits as the time begins is in its queue."""
+        past, capacities = live.past, self._log.capacities
+        if not live.stays:
+            return past.arrived + timedelta(seconds=capacities.waits.get(live.stream, 0.0))
+        again = past.stays[live.stays : live.stays + 1]
+        wait = capacities.later.get(live.stream, {}).get(again[0].since, 0.0) if again else 0.0
+        return (past.stays[live.stays - 1].until or self._log.begin) + timedelta(seconds=wait)

@@ -59,7 +59,7 @@ Requests = Mapping[str, float]
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
     `quota`: what quota was decided on, where this service decided about it; `outside`: what was seen beside Workloads
-    and jobs; `silences`: since when nothing was seen of clusters that were then suspected or lost; `absences`: from
+    and jobs; `silences`: since when nothing was seen of clusters that were suspected or lost at a time; `absences`: from
     when until when no process of the service led; `again`: the UIDs of Workloads that were made again under a name,
     which are not simulated, and `later` what is known of them; `stops`: from when until when a ClusterQueue was stopped
     as far as evictions tell, by its name."""
@@ -71,7 +71,7 @@ class History:
         self.last: datetime | None = None
         self.delays: dict[str, list[float]] = {}
         self.absences: list[tuple[datetime, datetime]] = []
-        self.silences: list[tuple[datetime, str]] = []
+        self.silences: list[tuple[datetime, datetime, str]] = []
         self.quota = QuotaHistory()
         self.again: set[str] = set()
         self.later: list[PastWorkload] = []
@@ -118,7 +118,7 @@ class History:
         event, cluster, at = recorded.event, recorded.cluster, recorded.recorded_at
         if isinstance(event, ClusterSuspected | ClusterLost) and cluster not in self._silent:
             self._silent.add(cluster)
-            self.silences.append((max(self._seen_at.get(cluster, at), at - _LONGEST_SILENCE), cluster))
+            self.silences.append((max(self._seen_at.get(cluster, at), at - _LONGEST_SILENCE), at, cluster))
             self._away[cluster] = self.silences[-1][0], _EVER
         elif isinstance(event, ClusterRecovered | ClusterConnected):
             if cluster in self._silent:

@@ -29,6 +29,7 @@ from controlplane.whatif.world import (
     STOPPED,
     SimulatedWorkload,
     evicted,
+    moment,
     queued,
     reserved,
     stamp,
@@ -289,6 +290,16 @@ class ManagementCluster:
         """Take over a job that runs here when the time begins."""
         if live.holds and live.past.reserved is None and live.past.finished is not None:
             self._log.at(live.past.finished, partial(self._ended, live, 0))
+
+    def adopt_eviction(self, live: SimulatedWorkload) -> None:
+        """Take over that one was evicted when the time begins: from when on its quota is free, and its place."""
+        condition = live.local.condition("Evicted") if live.local is not None else None
+        if condition is None or condition.status != "True":
+            return
+        if condition.reason == "AdmissionCheck":
+            live.queued_at = moment(condition.last_transition_time)
+        if live.holds and 0 < live.stays <= len(live.past.stays):
+            live.drained_at = live.past.stays[live.stays - 1].until
 
     def _ended(self, live: SimulatedWorkload, grants: int) -> None:
         """End a job that runs here, unless it was stopped meanwhile."""

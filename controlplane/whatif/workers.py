@@ -286,6 +286,17 @@ class WorkerCopies:
             self._see(live, copy.cluster, CloneGone(namespace=clone.namespace, name=clone.name, uid=clone.uid))
             self._release(live, copy)
 
+    def _settle(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        """Do what a worker had not done yet when the time began: stop what is to be deactivated, run what is
+        admitted."""
+        clone = copy.clone
+        if clone is None or clone.is_true("Evicted") or clone.is_true("Finished"):
+            return
+        if clone.is_true("DeactivationTarget"):
+            self._stop(live, copy, _replace(clone, active=False), _BY_US)
+        elif copy.job is not None and copy.job.suspended and not copy.job.finished and clone.is_true("Admitted"):
+            self._run(live, copy)
+
     def _forget(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         """Forget a copy of which nothing is there any more: a job may be there without its clone."""
         if copy.clone is None and copy.job is None and live.copies.get(copy.cluster) is copy:
@@ -309,6 +320,7 @@ class WorkerCopies:
             copy.since = came.replace(microsecond=0)
             due = came + timedelta(seconds=self._admission_seconds(copy))
             self._log.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
+        self._log.at(self._log.begin, partial(self._settle, live, copy))
         if job is not None and not job.suspended and not job.finished:
             began = [at for at, where in live.past.began if where == cluster and at <= self._log.begin]
             since, seconds = max(began, default=self._log.begin), self._history.run_seconds(live.past)

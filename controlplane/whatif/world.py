@@ -134,6 +134,14 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def moment(text: str) -> datetime | None:
+    """Return the time that an API server wrote; None if it is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def with_conditions(
     conditions: Sequence[Condition], at: datetime | str, **values: bool | tuple[bool, str]
 ) -> list[Condition]:
