@@ -131,6 +131,8 @@ class Answers:
             due = self._log.now + timedelta(seconds=seconds)
             began = [at for at, where in live.past.began if where == event.cluster]
             return self._log.near(seconds, min(began, key=lambda at: abs(at - due), default=None))
+        if isinstance(event, said.DeactivationDecided):
+            return self._usual.obey
         if isinstance(event, said.RemovalDecided):
             return self._workers.leave_seconds(live, event)
         if isinstance(event, said.CloneDecided):

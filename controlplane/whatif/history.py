@@ -24,6 +24,7 @@ from controlplane.controllers.connectivity.events import (
 from controlplane.controllers.connectivity.watched import BESIDE
 from controlplane.controllers.multikueue.events import (
     CloneDecided,
+    DeactivationDecided,
     JobCreationDecided,
     NominationDecided,
     RemovalDecided,
@@ -254,6 +255,8 @@ class History:
             past.placed.append((recorded.position, at, event.cluster))
         elif isinstance(event, JobCreationDecided):
             self._asked[past.stream, event.cluster] = at
+        elif isinstance(event, DeactivationDecided) and event.cluster in past.copies:
+            past.copies[event.cluster][-1].told = at
         elif isinstance(event, RemovalDecided) and event.cluster in past.copies:
             past.copies[event.cluster][-1].removed.setdefault(event.of, at)
 
@@ -308,7 +311,8 @@ class History:
         since = next((began for began, where in reversed(past.began) if where == cluster), asked)
         if past.run_cluster == cluster:
             past.running_since = None
-        if since is not None and (past.run_seconds is None or cluster not in self._silent):
+        again = past.finished is not None and past.run_seconds is not None  # what a backup brought back ends once more
+        if since is not None and not again and (past.run_seconds is None or cluster not in self._silent):
             past.run_seconds = (at - since).total_seconds()
 
 

@@ -32,12 +32,13 @@ class PastCopy:
     """A copy on a cluster: when it was asked for, seen, admitted, seen to be evicted, over or gone (`ended`), and seen
     to be gone; None for what was not. `lag`: the seconds by which its admission was seen later than its condition says;
     `made` and `order`: where its creation and its admission stand in the log. `stays`: the times in which it was
-    admitted and had quota; `stops`: the seconds from each eviction until that was free again; `leaves`: those from the
+    admitted and had quota; `stops`: the seconds from each eviction until that was free again; `obeys`: those from each
+    decision to deactivate it until it was evicted; `leaves`: those from the
     decision to remove it until it was gone, and of its job, by what is removed."""
 
     __slots__ = (
-        "active", "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "order", "removed", "stays",
-        "stopped", "stops",
+        "active", "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "obeys", "order",
+        "removed", "stays", "stopped", "stops", "told",
     )  # fmt: skip
 
     def __init__(self, cluster: str, asked: datetime) -> None:
@@ -51,6 +52,8 @@ class PastCopy:
         self.leaves: dict[str, float] = {}
         self.stays: list[Stay] = []
         self.stops: list[float] = []
+        self.told: datetime | None = None
+        self.obeys: list[float] = []
         self.lag = 0.0
         self.made = self.order = 0
         self.active = True
@@ -88,6 +91,9 @@ class PastCopy:
         first = self.stopped is None and bool(self.stays)
         if first:
             self.stopped = at
+            if self.told is not None:
+                self.obeys.append((at - self.told).total_seconds())
+                self.told = None
             if self.stays[-1].until == at:
                 self.stops.append(0.0)
         return first

@@ -24,7 +24,7 @@ def usually(seconds: Iterable[float]) -> float:
 
 class UsualSeconds:
     """How long it usually takes until a copy is seen (`create`), until its job runs (`start`), until the quota of a copy that was evicted, or of a
-    Workload, is free (`stop`, `drain`), and until what is removed is gone (`leave`, by what it is)."""
+    Workload, is free (`stop`, `drain`), until one that is to be deactivated is evicted (`obey`), and until what is removed is gone (`leave`, by what it is)."""
 
     def __init__(self, pasts: Sequence[PastWorkload]) -> None:
         copies = [copy for past in pasts for known in past.copies.values() for copy in known]
@@ -32,6 +32,7 @@ class UsualSeconds:
         self.create = usually((one.created - one.asked).total_seconds() for one in copies if one.created is not None)
         self.drain = usually(seconds for past in pasts for seconds in past.drains)
         self.stop = usually(seconds for copy in copies for seconds in copy.stops)
+        self.obey = usually(seconds for copy in copies for seconds in copy.obeys)
         self.leave = {of: usually(_leaves(copies, of)) for of in ("Workload", "Job")}
 
 

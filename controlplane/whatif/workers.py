@@ -307,6 +307,11 @@ class WorkerCopies:
         copy = live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
         copy.clone, copy.job = clone, job
         if clone.is_true("Finished"):
+            if job is not None and not job.finished:  # which was not seen yet
+                copy.job = _replace(
+                    job, finished=True, inactive=True, status=ENDED, resource_version=self._log.version()
+                )
+                self._log.after(self._log.near(0.0, live.past.ended), partial(self._see, live, cluster, copy.job))
             return
         if clone.is_true("QuotaReserved"):
             copy.holds = True
