@@ -59,7 +59,8 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     Exit code 1 if the past cannot be played again as it was.
     With -o json or yaml, one object:
       log, from, to (times), changes, capacities, not_simulated
-      placements: recorded, agree, share, differ (workload, recorded, played)
+      placements: recorded, agree, share, differ (workload, recorded, played,
+        why), by time
       reproduced: whether the shares are high enough
       recorded, played, alternative (null without a change): the figures
       queues: of each ClusterQueue, whether its quota was decided by the

@@ -22,7 +22,8 @@ MOST = 20
 def _show_agreement(agreed: dict[str, Any], what: str) -> None:
     line(f"{what}: {agreed['agree']} of {agreed['recorded']} {_NOUN[what]} agree ({agreed['share']:.1%}).")
     for one in agreed["differ"][:MOST]:
-        line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}")
+        why = f" ({one.why})" if one.why else ""
+        line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}{why}")
     if len(agreed["differ"]) > MOST:
         line(f"  … and {len(agreed['differ']) - MOST} more, which -o json has")
 
