@@ -170,7 +170,8 @@ def _whole(reader: LogReader, part: LogRange, began: datetime) -> LogRange:
 def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     """Return what Workloads ask for, by stream, in base units, where the log knows."""
     rows = reader.rows(
-        "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL"
+        "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL "
+        "ORDER BY 1, 2, resources::text"
     )
     return {
         f"workload/{row['namespace']}/{row['name']}": {
@@ -246,6 +247,7 @@ def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]
         settings = resolve(asked["other"], {}, {}).settings
         policy = chosen(settings).policy
         changes.append(f"by the settings of {asked['other']}")
+        _decides(policy, asked)
     if asked["dispatcher"] is not None:
         names = {"all-at-once": nominate.ALL_AT_ONCE, "incremental": nominate.INCREMENTAL, "scored": nominate.SCORED}
         scoring = None
@@ -254,6 +256,23 @@ def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]
         policy = msgspec.structs.replace(policy, dispatcher=names[asked["dispatcher"]], scoring=scoring)
         changes.append(f"dispatched {asked['dispatcher']}")
     return policy, changes
+
+
+def _decides(policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> None:
+    """Raise `CommandFailure` for settings by which this program places nothing."""
+    from controlplane.controllers.multikueue.nominate import OWN
+
+    file = asked["other"]
+    if not policy.dispatches:
+        raise CommandFailure(
+            f"--policy: by {file} no Workloads are dispatched: add multikueue to controllers", Exit.USAGE
+        )
+    if policy.dispatcher not in OWN and asked["dispatcher"] is None:
+        raise CommandFailure(
+            f"--policy: by {file} clusters are nominated by {policy.dispatcher}, which is no part of this program: "
+            "say with --dispatcher who does",
+            Exit.USAGE,
+        )
 
 
 def _rules(settings: Settings) -> Any:
@@ -289,9 +308,12 @@ def _known(alternative: Alternative, history: History) -> None:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:5]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise CommandFailure(f"{option}: the log knows no {what} {name}{hint}", Exit.NOT_FOUND)
-    for one in alternative.added:
-        if one.name in clusters:
-            raise CommandFailure(f"--add-cluster: there is a cluster {one.name} already: use --quota", Exit.USAGE)
+    names = [one.name for one in alternative.added]
+    for name in names:
+        if name in clusters:
+            raise CommandFailure(f"--add-cluster: there is a cluster {name} already: use --quota", Exit.USAGE)
+        if names.count(name) > 1:
+            raise CommandFailure(f"--add-cluster: the cluster {name} is given twice: give it once", Exit.USAGE)
 
 
 # --- playing ----------------------------------------------------------------------------------------------------------

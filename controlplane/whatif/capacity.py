@@ -16,6 +16,7 @@ from controlplane.kube.quantities import NANO, nanos
 from controlplane.whatif.history import SLOTS, History
 from controlplane.whatif.others import Held, held, queue_place
 from controlplane.whatif.past import PastCopy, PastWorkload
+from controlplane.whatif.seconds import usually
 
 Capacity = Mapping[str, float]
 _ROUNDING = 1e-9
@@ -79,6 +80,7 @@ class Capacities:
                 self.of.setdefault(place, {})[name] = max(amount, self.of.get(place, {}).get(name, 0.0))
         self.base: dict[int, float] = {}
         self.waits: dict[str, float] = {}
+        self._delays: dict[str, float] = {}
         self.later: dict[str, dict[datetime, float]] = {}
         self._measure()
 
@@ -120,11 +122,15 @@ class Capacities:
                 if one.again:
                     self.later.setdefault(one.past.stream, {})[one.since] = one.wait
 
+    def delay(self, cluster: str) -> float:
+        """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room; of
+        one that nothing is known of, as of the slowest."""
+        return self._delays.get(cluster, max(self._delays.values(), default=0.0))
+
     def _copied(self, cluster: str, copies: Sequence[tuple[PastCopy, _Stay]], seconds: Sequence[float | None]) -> None:
         """Note how long the admissions of the copies on a cluster took."""
         pairs = [(copy, one) for (copy, _), one in zip(copies, seconds, strict=False)]
-        self._history.delays[cluster] = [one for copy, one in pairs if one is not None and copy.admitted]
-        usual = self._history.delay(cluster)
+        usual = self._delays[cluster] = usually(one for copy, one in pairs if one is not None and copy.admitted)
         for copy, found in pairs:
             self.base[id(copy)] = usual if found is None else max(found, 0.0 if copy.admitted else usual)
 

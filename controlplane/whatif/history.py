@@ -70,7 +70,6 @@ class History:
         self.workloads: dict[str, PastWorkload] = {}
         self.outside: list[Recorded] = []
         self.last: datetime | None = None
-        self.delays: dict[str, list[float]] = {}
         self.absences: list[tuple[datetime, datetime]] = []
         self.silences: list[tuple[datetime, datetime, str]] = []
         self.quota = QuotaHistory()
@@ -135,10 +134,6 @@ class History:
     def _usual(self) -> dict[str, float]:
         names = {name for one in self.requests.values() for name in one}
         return {name: median(one.get(name, 0.0) for one in self.requests.values()) for name in sorted(names)}
-
-    def delay(self, cluster: str) -> float:
-        """Return the usual seconds from the creation of a copy on a cluster to its admission where there is room."""
-        return median(self.delays[cluster]) if self.delays.get(cluster) else 0.0
 
     def run_seconds(self, past: PastWorkload) -> float | None:
         """Return for how long a job runs: as long as it did, or as is usual if it never ended and was never seen to run

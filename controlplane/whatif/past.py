@@ -5,6 +5,7 @@ was seen of a Workload that is not simulated is kept as well: it takes room. Pur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -51,9 +52,9 @@ class PastCopy:
         self.removed: dict[str, datetime] = {}
         self.leaves: dict[str, float] = {}
         self.stays: list[Stay] = []
-        self.stops: list[float] = []
+        self.stops: Sequence[float] = ()
         self.told: datetime | None = None
-        self.obeys: list[float] = []
+        self.obeys: Sequence[float] = ()
         self.lag = 0.0
         self.made = self.order = 0
         self.active = True
@@ -92,16 +93,16 @@ class PastCopy:
         if first:
             self.stopped = at
             if self.told is not None:
-                self.obeys.append((at - self.told).total_seconds())
+                self.obeys = [*self.obeys, (at - self.told).total_seconds()]
                 self.told = None
             if self.stays[-1].until == at:
-                self.stops.append(0.0)
+                self.stops = [*self.stops, 0.0]
         return first
 
     def _left(self, at: datetime) -> None:
         self.stays[-1].until = at
         if self.stopped is not None:
-            self.stops.append((at - self.stopped).total_seconds())
+            self.stops = [*self.stops, (at - self.stopped).total_seconds()]
 
     def vanished(self, of: str, at: datetime) -> bool:
         """Note that it is gone, or its job (`of`); return whether nobody of ours had decided that."""
@@ -117,11 +118,11 @@ class PastCopy:
 
 class PastWorkload:
     """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
-    there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours removed, or was to go; `taken_back`:
-    when Kueue evicted it on the management cluster for a reason of its own; `changes`: when its priority was changed, or
-    whether it is active; `stays`: when it had quota there; `drains`: the seconds from each eviction until that was free
-    again; `granted`: when it got some the last time, whether it had checks or not; `ran_least`: for how many seconds its
-    job ran at most of those times in which it did not end."""
+    there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours
+    removed, or was to go; `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
+    `changes`: when its priority was changed, or whether it is active; `stays`: when it had quota there; `drains`: the
+    seconds from each eviction until that was free again; `granted`: when it got some the last time, whether it had
+    checks or not; `ran_least`: for how many seconds its job ran at most of those times in which it did not end."""
 
     __slots__ = (
         "arrived", "began", "changes", "copies", "deletions", "drains", "ended", "evictions", "finished", "first", "gone",

@@ -115,8 +115,8 @@ class AddedCluster(Value):
 
 
 class PlaceQueues:
-    """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are
-    `added`."""
+    """The queues of all places: of what is `known`, of what was `told` instead of some resources, and of the clusters
+    that are `added`."""
 
     def __init__(
         self,
@@ -137,12 +137,11 @@ class PlaceQueues:
 
     def capacity(self, name: str) -> Capacity:
         """Return what fits at a place."""
-        told = self._told
-        if name in told:
-            return told[name]
         if name in self._added:
             return self._added[name].capacity
         found = dict(self._known.get(name, {}))
+        if name in self._told:
+            return {**found, **self._told[name]}
         if name.startswith(f"{MANAGEMENT}/"):
             # The quota of the management cluster is that of its workers together: with a cluster it grows.
             for one in self._added.values():

@@ -23,8 +23,9 @@ def usually(seconds: Iterable[float]) -> float:
 
 
 class UsualSeconds:
-    """How long it usually takes until a copy is seen (`create`), until its job runs (`start`), until the quota of a copy that was evicted, or of a
-    Workload, is free (`stop`, `drain`), until one that is to be deactivated is evicted (`obey`), and until what is removed is gone (`leave`, by what it is)."""
+    """How long it usually takes until a copy is seen (`create`), until its job runs (`start`), until one that is to be
+    deactivated is evicted (`obey`), until the quota of a copy that was evicted, or of a Workload, is free (`stop`,
+    `drain`), and until what is removed is gone (`leave`, by what it is)."""
 
     def __init__(self, pasts: Sequence[PastWorkload]) -> None:
         copies = [copy for past in pasts for known in past.copies.values() for copy in known]

@@ -137,8 +137,7 @@ class WorkerCopies:
         added = self._added.get(copy.cluster)
         if added is not None and added.admission_seconds is not None:
             return added.admission_seconds
-        known = [self._history.delay(name) for name in sorted(self._history.delays)]
-        return self._history.delay(copy.cluster) if copy.cluster in self._history.delays else max(known, default=0.0)
+        return self._log.capacities.delay(copy.cluster)
 
     def _ask_for_room(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         if copy.left or copy.holds or copy.waits or copy.clone is None or not copy.clone.active:
