@@ -171,7 +171,7 @@ def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     """Return what Workloads ask for, by stream, in base units, where the log knows."""
     rows = reader.rows(
         "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL "
-        "ORDER BY 1, 2, resources::text"
+        "ORDER BY 1, 2, 3"
     )
     return {
         f"workload/{row['namespace']}/{row['name']}": {
@@ -265,7 +265,7 @@ def _decides(policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> None:
     file = asked["other"]
     if not policy.dispatches:
         raise CommandFailure(
-            f"--policy: by {file} no Workloads are dispatched: add multikueue to controllers", Exit.USAGE
+            f"--policy: by {file} no Workloads are dispatched: add multikueue to run.controllers", Exit.USAGE
         )
     if policy.dispatcher not in OWN and asked["dispatcher"] is None:
         raise CommandFailure(

@@ -34,7 +34,8 @@ class QueuedWorkload(NamedTuple):
 AtLast = Callable[[Callable[[], None]], None]
 
 
-def _at_once(act: Callable[[], None]) -> None:
+def at_once(act: Callable[[], None]) -> None:
+    """Have something happen."""
     act()
 
 
@@ -42,7 +43,7 @@ class PlaceQueue:
     """A place with its room, and who waits for it. `stopped`: nobody is let in; `at_last` has something happen once all
     of a moment has happened."""
 
-    def __init__(self, capacity: Capacity, at_last: AtLast = _at_once) -> None:
+    def __init__(self, capacity: Capacity, at_last: AtLast = at_once) -> None:
         self.room = Room(capacity)
         self.stopped = False
         self._at_last, self._asked = at_last, False
@@ -123,7 +124,7 @@ class PlaceQueues:
         known: Mapping[str, Capacity],
         told: Mapping[str, Capacity],
         added: Mapping[str, AddedCluster],
-        at_last: AtLast = _at_once,
+        at_last: AtLast = at_once,
     ) -> None:
         self._known, self._told, self._added, self._at_last = known, told, added, at_last
         self._places: dict[str, PlaceQueue] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
+from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.dst.play import plan_of
 from tests.audit.database import keep
 from tests.audit.queue_history import Run, play
@@ -234,6 +236,20 @@ def test_a_part(url: str) -> None:
     assert found["reproduced"]
 
 
+def test_what_was_committed_at_one_moment_belongs_together(url: str) -> None:
+    """A time that begins amid a batch has not lost the rest of it."""
+    events = played(QUEUED)
+    amid = [
+        one.position
+        for one, following in itertools.pairwise(events)
+        if one.recorded_at == following.recorded_at and isinstance(following.event, WinnerChosen)
+    ]
+    for position in amid[3:12:4]:
+        found = asked(url, "--from", str(position + 1))[1]
+        assert found["placements"]["differ"] == []
+        assert found["placements"]["share"] == 1.0
+
+
 def test_the_output_is_the_same_each_time(url: str) -> None:
     def digest() -> str:
         return hashlib.sha256(invoke(url, "--without", "w2", "-o", "json").stdout.encode()).hexdigest()
@@ -274,6 +290,15 @@ def test_what_cannot_be_done_is_one_sentence(
     assert (found, said in text, len(text.splitlines())) == (code, True, 1), text
 
 
+W4 = "name: w4\ncapacity: {cpu: 1}\n"
+
+
+def test_a_cluster_is_added_once(url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    twice = ["--add-cluster", file(tmp_path, W4)] * 2
+    code, told = fails(capsys, url, "whatif", *twice)
+    assert (code, "--add-cluster: the cluster w4 is given twice: give it once" in told) == (2, True), told
+
+
 @pytest.mark.parametrize(
     ("option", "text", "code", "said"),
     [
@@ -303,6 +328,24 @@ def test_what_cannot_be_done_is_one_sentence(
         ),
         ("--quota", "- a", 2, "Expected `object`, got `array`: write something such as"),
         ("--policy", "multikueue: {stepSize: none}", 3, "multikueue.stepSize"),
+        ("--policy", "multikueue: {dispatcherName: example.com/x}", 2, "nominated by example.com/x, which is no part"),
+        (
+            "--policy",
+            "{run: {controllers: [candidates]}, candidates: {cluster: home}}",
+            2,
+            "no Workloads are dispatched: add multikueue to run.contr",
+        ),
+        ("--add-cluster", "{name: w4, capacity: {}}", 2, "capacity: it names no resource: write one such as {cpu: 64}"),
+        ("--add-cluster", f"{W4}---\n{W4}", 2, "it has 2 documents: give each cluster in a file of its own"),
+        ("--quota", "clusters: {w1: {}}", 2, "clusters.w1: it names no resource: write one such as {cpu: 64}"),
+        ("--quota", "clusters: {w1: {cpu: 1}}\n---\nclusters: {w1: {cpu: 2}}\n", 2, "clusters.w1 is given twice: give"),
+        (
+            "--quota",
+            "clusterQueues: {a/b: {cpu: 1}}",
+            2,
+            'clusterQueues: "a/b" is no name: write that of one which the',
+        ),
+        ("--quota", "kind: [1]", 2, "cannot be given: write one of ClusterQueue, Cohort, ResourceFlavor"),
     ],
 )
 def test_a_file_that_does_not_say_what_it_should_is_one_sentence(
