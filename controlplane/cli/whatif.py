@@ -66,6 +66,8 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
       queues: of each ClusterQueue, whether its quota was decided by the
         engine, or is one capacity (of which the log knows no more)
       quota: recorded, agree, share, differ, of the engine's decisions
+      settings_changed: when the service decided by others, which are not
+        played
     """
     with open_reader(options) as reader:
         part = log_range(reader, begin, end)
@@ -97,7 +99,7 @@ def _answer(
 
     began, ended = _times(reader, part)
     part = _whole(reader, part, began)
-    then = _decided_by(options, reader, part)
+    then, changed = _decided_by(options, reader, part)
     policy, own = then.policy, engine_settings(then.settings)
     alternative, other, changes = _alternative(options, policy, asked)
     history = History(_requests(reader))
@@ -130,6 +132,7 @@ def _answer(
         "alternative": instead.figures if instead is not None else None,
         "queues": history.queues(),
         "quota": {name: getattr(quota, name) for name in _AGREED},
+        "settings_changed": changed,
     }
 
 
@@ -181,8 +184,9 @@ def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     }
 
 
-def _decided_by(options: Options, reader: LogReader, part: LogRange) -> DecisionSettings:
-    """Return what was decided by when the time began; where the log does not say, what these settings say."""
+def _decided_by(options: Options, reader: LogReader, part: LogRange) -> tuple[DecisionSettings, list[datetime]]:
+    """Return what was decided by when the time began; where the log does not say, what these settings say. And when
+    something else was decided by from then on."""
     from controlplane.audit.reads import Filter
     from controlplane.controllers.connectivity.events import PolicyInForce
     from controlplane.controllers.multikueue.nominate import OWN
@@ -192,6 +196,11 @@ def _decided_by(options: Options, reader: LogReader, part: LogRange) -> Decision
     first = next((one for one in reversed(said) if one.position <= part.begin), said[0] if said else None)
     own = options.settings()
     by = then(own, first.event) if first is not None and isinstance(first.event, PolicyInForce) else chosen(own)
+    changed: list[datetime] = []
+    last = by
+    for one in said:
+        if one.position > part.begin and isinstance(one.event, PolicyInForce) and (now := then(own, one.event)) != last:
+            changed, last = [*changed, one.recorded_at], now
     if by.policy.dispatcher not in OWN:
         raise CommandFailure(
             f"clusters were nominated by {by.policy.dispatcher}, which is no part of this program: what it would do "
@@ -200,7 +209,7 @@ def _decided_by(options: Options, reader: LogReader, part: LogRange) -> Decision
         )
     if not by.policy.dispatches:
         raise CommandFailure(f"the service of the log {reader.log} dispatched no Workloads", Exit.NOT_FOUND)
-    return by
+    return by, changed
 
 
 # --- what is to be otherwise ------------------------------------------------------------------------------------------

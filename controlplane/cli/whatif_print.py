@@ -53,6 +53,10 @@ def show(found: dict[str, Any]) -> None:
     if found["quota"]["recorded"]:
         _show_agreement(found["quota"], _QUOTA)
     _show_queues(found)
+    for at in found["settings_changed"]:
+        line(
+            f"The settings changed at {clock(at)} UTC: what came then is played by those before, unless --from is later."
+        )
     for why, count in found["not_simulated"].items():
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
+from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.dst.play import plan_of
 from tests.audit.database import keep
@@ -80,13 +81,14 @@ def test_as_it_was(url: str) -> None:
     assert code == 0
     assert list(found) == [
         "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
-        "recorded", "played", "alternative", "queues", "quota",
+        "recorded", "played", "alternative", "queues", "quota", "settings_changed",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
     assert found["placements"] == {"recorded": 30, "agree": 30, "share": 1.0, "differ": []}
     assert list(found["recorded"]) == list(found["played"]) == FIGURES
     assert found["recorded"]["moves"] == found["played"]["moves"] == 0
     assert found["queues"] == {"cluster-queue": "capacity"}
+    assert found["settings_changed"] == []
     assert found["quota"] == {"recorded": 0, "agree": 0, "share": 1.0, "differ": []}
     given = {name: one["given"] for name, one in found["recorded"]["queues"].items()}
     assert given == {"cluster-queue": 30}
@@ -361,8 +363,6 @@ def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
 ) -> None:
     import msgspec
 
-    from controlplane.controllers.connectivity.events import PolicyInForce
-
     name = postgres.new_name("foreign")
     made = postgres_server.create(name, migrated_template)
     try:
@@ -375,6 +375,29 @@ def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
         asyncio.run(keep(made, events))
         code, text = fails(capsys, made, "whatif")
         assert (code, "clusters were nominated by example.com/nominator, which is no part" in text) == (5, True)
+    finally:
+        postgres_server.drop(name)
+
+
+ROLLED_OUT = plan(*QUEUED.steps[:12], step(30, "rollout", "", 0, 1))
+
+
+def test_settings_that_changed_are_told(postgres_server: postgres.Server, migrated_template: str) -> None:
+    """What came after is played by those before; a time that begins later by those that were in force then."""
+    name = postgres.new_name("rollout")
+    made = postgres_server.create(name, migrated_template)
+    try:
+        events = played(ROLLED_OUT)
+        asyncio.run(keep(made, events))
+        policies = [one for one in events if isinstance(one.event, PolicyInForce)]
+        found = asked(made)[1]["settings_changed"]
+        assert len(found) == 1
+        said = invoke(made).stdout
+        assert "The settings changed at 2026-01-01 00:00:" in said
+        after = asked(made, "--from", str(policies[-1].position + 1))[1]
+        assert (after["settings_changed"], after["placements"]["share"]) == ([], 1.0)
+        result = CliRunner().invoke(cli, ["--database-url", made, "diff-decisions"], standalone_mode=False)
+        assert (result.return_value, "0 differences" in result.stdout) == (0, True), result.stdout
     finally:
         postgres_server.drop(name)
 
