@@ -156,13 +156,12 @@ class WorkerCopies:
         )
 
     def _admit(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
-        """Let a copy have room, and its admission be seen when it was, if that is about now."""
+        """Let a copy have room, and its admission be seen when it was, if that is about now: of two clusters that admit at
+        one moment the one that was first is first."""
         copy.waits, copy.holds = False, True
-        seconds = self._log.near(0.0, copy.past.admitted if copy.past is not None else None)
-        if seconds:
-            self._log.after(seconds, partial(self._admitted, live, copy, copy.stops))
-        else:
-            self._admitted(live, copy, copy.stops)
+        past = copy.past
+        seconds = self._log.near(0.0, past.admitted if past is not None else None)
+        self._log.after(seconds, partial(self._admitted, live, copy, copy.stops), past.turn if past is not None else LATER)
 
     def _admitted(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
         if copy.clone is None or not copy.holds or copy.stops != stops:
