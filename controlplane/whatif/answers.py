@@ -127,10 +127,7 @@ class Answers:
             asked, seconds = known[min(live.nominations, len(known)) - 1]
             return self._log.near(seconds, asked + timedelta(seconds=seconds))
         if isinstance(event, said.JobCreationDecided):
-            seconds = live.past.starts[-1] if live.past.starts else self._usual.start
-            due = self._log.now + timedelta(seconds=seconds)
-            began = [at for at, where in live.past.began if where == event.cluster]
-            return self._log.near(seconds, min(began, key=lambda at: abs(at - due), default=None))
+            return self._workers.make_seconds(live)
         if isinstance(event, said.DeactivationDecided):
             return self._usual.obey
         if isinstance(event, said.RemovalDecided):

@@ -106,7 +106,7 @@ class History:
             elif isinstance(recorded.event, ServiceStarted):
                 self._began(recorded.event, recorded.recorded_at)
         if not isinstance(recorded.event, BESIDE):
-            self._led_at = recorded.recorded_at
+            self._led_at = recorded.recorded_at + _JUST_AFTER
 
     def _began(self, event: ServiceStarted, at: datetime) -> None:
         """Note since when nobody led. A heartbeat is the last sign of a process; what it recorded after it is one too."""
@@ -284,6 +284,13 @@ class History:
 
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.recorded_at
+        decided = self._asked.get((past.stream, recorded.cluster))
+        if (
+            isinstance(event, RemoteJobObserved)
+            and decided is not None
+            and (not past.made or past.made[-1][0] != decided)
+        ):
+            past.made.append((decided, at))
         if isinstance(event, RemoteJobObserved) and event.finished:
             self._ran(past, recorded.cluster, at)
         elif isinstance(event, RemoteJobObserved) and not event.suspended:

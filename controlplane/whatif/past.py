@@ -117,7 +117,8 @@ class PastCopy:
 
 
 class PastWorkload:
-    """What the log says of one Workload; times are the log's. `evictions`: when its copy on a cluster was evicted
+    """What the log says of one Workload; times are the log's. `made`: when a job of it on a cluster was asked for, and
+    seen; `starts`: for how many seconds such a one was asked for until it ran; `evictions`: when its copy on a cluster was evicted
     there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours
     removed, or was to go; `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
     `changes`: when its priority was changed, or whether it is active; `stays`: when it had quota there; `drains`: the
@@ -126,7 +127,7 @@ class PastWorkload:
 
     __slots__ = (
         "arrived", "began", "changes", "copies", "deletions", "drains", "ended", "evictions", "finished", "first", "gone",
-        "granted", "job", "job_stream", "nominated", "placed", "ran_least", "reserved", "reserved_at", "run_cluster",
+        "granted", "job", "job_stream", "made", "nominated", "placed", "ran_least", "reserved", "reserved_at", "run_cluster",
         "run_seconds", "running_since", "starts", "stays", "stopped", "stream", "taken_back", "wanted", "why_not",
     )  # fmt: skip
 
@@ -142,6 +143,7 @@ class PastWorkload:
         self.job: JobObserved | None = None
         self.job_stream = ""
         self.copies: dict[str, list[PastCopy]] = {}
+        self.made: list[tuple[datetime, datetime]] = []
         self.starts: list[float] = []
         self.nominated: list[tuple[datetime, float]] = []
         self.running_since: datetime | None = None

@@ -23,12 +23,13 @@ def usually(seconds: Iterable[float]) -> float:
 
 
 class UsualSeconds:
-    """How long it usually takes until a copy is seen (`create`), until its job runs (`start`), until one that is to be
+    """How long it usually takes until a copy is seen (`create`), until its job is seen (`make`) and runs (`start`), until one that is to be
     deactivated is evicted (`obey`), until the quota of a copy that was evicted, or of a Workload, is free (`stop`,
     `drain`), and until what is removed is gone (`leave`, by what it is)."""
 
     def __init__(self, pasts: Sequence[PastWorkload]) -> None:
         copies = [copy for past in pasts for known in past.copies.values() for copy in known]
+        self.make = usually((seen - asked).total_seconds() for past in pasts for asked, seen in past.made)
         self.start = usually(seconds for past in pasts for seconds in past.starts)
         self.create = usually((one.created - one.asked).total_seconds() for one in copies if one.created is not None)
         self.drain = usually(seconds for past in pasts for seconds in past.drains)

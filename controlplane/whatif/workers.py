@@ -161,7 +161,9 @@ class WorkerCopies:
         copy.waits, copy.holds = False, True
         past = copy.past
         seconds = self._log.near(0.0, past.admitted if past is not None else None)
-        self._log.after(seconds, partial(self._admitted, live, copy, copy.stops), past.turn if past is not None else LATER)
+        self._log.after(
+            seconds, partial(self._admitted, live, copy, copy.stops), past.turn if past is not None else LATER
+        )
 
     def _admitted(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
         if copy.clone is None or not copy.holds or copy.stops != stops:
@@ -185,7 +187,30 @@ class WorkerCopies:
         if live.job is None:
             return
         copy.job = new_job(live, live.job, self._log.version())
-        self._run(live, copy)
+        self._see(live, copy.cluster, copy.job)
+        known, now = live.past.made, self._log.now
+        seconds = live.past.starts[-1] if live.past.starts else self._usual.start
+        due = now + timedelta(
+            seconds=max(seconds - (known[-1][1] - known[-1][0]).total_seconds() if known else 0.0, 0.0)
+        )
+        began = [at for at, where in live.past.began if where == copy.cluster]
+        nearest = min(began, key=lambda at: abs(at - due), default=None)
+        self._log.after(
+            self._log.near((due - now).total_seconds(), nearest), partial(self._begin, live, copy, copy.ends)
+        )
+
+    def make_seconds(self, live: SimulatedWorkload) -> float:
+        """Return for how many seconds a job that is asked for is not seen."""
+        known, now = live.past.made, self._log.now
+        if not known:
+            return self._usual.make
+        asked, seen = min(known, key=lambda one: abs(one[0] - now))
+        return self._log.near((seen - asked).total_seconds(), seen)
+
+    def _begin(self, live: SimulatedWorkload, copy: SimulatedCopy, ends: int) -> None:
+        clone = copy.clone
+        if copy.job is not None and clone is not None and copy.ends == ends and not clone.is_true("Evicted"):
+            self._run(live, copy)
 
     def _run(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
         """Let a job run, for as long as it did, from its beginning."""

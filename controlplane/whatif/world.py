@@ -217,7 +217,7 @@ def new_clone(local: WorkloadObserved, version: str, *, gated: bool) -> CloneObs
 
 
 def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJobObserved:
-    """Return the copy of a job that runs."""
+    """Return the copy of a job as it is when it was made: its worker's Kueue starts it."""
     return RemoteJobObserved(
         namespace=job.namespace,
         name=job.name,
@@ -226,10 +226,11 @@ def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJo
         generation=1,
         kind=job.kind,
         prebuilt=live.stream.rpartition("/")[2],
-        inactive=False,
+        suspended=True,
+        inactive=True,
         synced=job.synced,
         size=job.size,
-        status=RUNS,
+        status=STOPPED,
     )
 
 
