@@ -197,11 +197,11 @@ class History:
             self._copy(past, recorded)
 
     def _seen(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
-        at, before = recorded.recorded_at, len(past.stays)
+        at, before = recorded.recorded_at, (len(past.stays), len(past.taken_back))
         past.seen(event, at, recorded.position)
-        if len(past.stays) > before:
+        if len(past.stays) > before[0]:
             self._opened(past.stays[-1].queue, at)
-        evicted = event.condition("Evicted") if event.is_true("Evicted") else None
+        evicted = event.condition("Evicted") if len(past.taken_back) > before[1] else None
         if evicted is not None and evicted.reason == QUEUE_STOPPED and past.stays:
             self._closed(past.stays[-1].queue, at)
         if event.nominated and (asked := self._asked.pop((past.stream, MANAGEMENT), None)) is not None:

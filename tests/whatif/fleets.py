@@ -31,6 +31,7 @@ CHURNED = {
     "workers evict": fleet(*_each("preempt-copy", 30, 17.7, _WORKERS)),
     "workers deactivate": fleet(*_each("deactivate-copy", 30, 17.7, _WORKERS[:6])),
     "users deactivate": fleet(*_each("suspend", 30, 13.3, _EVEN, 20)),
+    "a queue is drained": fleet(step(60, "drain-queue", "", 20), step(120, "drain-queue", "", 10)),
     "priorities change": fleet(*_each("priority", 20, 9.3, [f"job-{2 * n + 1}" for n in range(10)])),
     "copies are deleted": fleet(
         *(step(30 + 13.1 * n, ("delete-clone", "delete-copy")[n % 2], _WORKERS[n], 0, n) for n in range(8))
