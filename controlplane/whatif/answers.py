@@ -147,12 +147,20 @@ class Answers:
         effect = state.effects.get(event.target) if state is not None else None
         if effect is None or effect.position != position:
             return
-        if event.cluster in self._workers.away:
+        if event.cluster in self._workers.away and not self._reached(live, event):
             self._workers.send(event.cluster, partial(self._carry_out, live, event, position))
         elif event.cluster == MANAGEMENT:
             self._home.write(live, event)
         else:
             self._workers.write(live, event)
+
+    def _reached(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> bool:
+        """Whether what was sent reached a cluster that is away since, by when it was seen there: as one that comes back
+        is listed, it counts as away still."""
+        if isinstance(event, said.CloneDecided):
+            coming = live.coming.get(event.cluster)
+            return coming is not None and coming.past is not None and coming.past.created == self._log.now
+        return isinstance(event, said.JobCreationDecided) and any(seen == self._log.now for _, seen in live.past.made)
 
     def adopt(self) -> None:
         """Take over the Workloads that are there when the time begins, with their copies and open writes: first the
