@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -317,7 +317,10 @@ def _known(alternative: Alternative, history: History) -> None:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:5]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise CommandFailure(f"{option}: the log knows no {what} {name}{hint}", Exit.NOT_FOUND)
-    names = [one.name for one in alternative.added]
+    _new_names([one.name for one in alternative.added], clusters)
+
+
+def _new_names(names: Sequence[str], clusters: Collection[str]) -> None:
     for name in names:
         if name in clusters:
             raise CommandFailure(f"--add-cluster: there is a cluster {name} already: use --quota", Exit.USAGE)

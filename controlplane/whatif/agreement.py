@@ -23,9 +23,9 @@ _TIE = timedelta(milliseconds=100)
 
 
 class Placement(Value):
-    """A Workload that was placed otherwise: the clusters that were chosen for it, in order, as recorded and as played;
-    or of whose quota something else was decided. `why` says how they come to differ, as far as that is known; reports
-    of earlier versions have none."""
+    """A Workload that was placed otherwise: the clusters that were chosen for it, in order, as recorded and as
+    played; or of whose quota something else was decided. `why` says how they come to differ, as far as that is known;
+    reports of earlier versions have none."""
 
     workload: str
     recorded: list[str]

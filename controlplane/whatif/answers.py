@@ -6,7 +6,7 @@ recorded one took; what becomes of them is theirs (`home`, `workers`). Pure."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,7 +18,7 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif.engine_quota import EngineQuota, apart_from_quota
+from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.others import Held, queue_place
 from controlplane.whatif.past import MADE_AGAIN, PastWorkload
@@ -29,11 +29,12 @@ from controlplane.whatif.workers import WorkerCopies
 from controlplane.whatif.world import SimulatedCopy, SimulatedWorkload
 
 _replace = msgspec.structs.replace
+_Act = tuple[datetime, Callable[[], None]]
 
 
 class Answers:
-    """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for which
-    reason."""
+    """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for
+    which reason."""
 
     def __init__(self, log: SimulatedLog, settings: EngineSettings) -> None:
         self._log, self._history = log, log.history
@@ -82,22 +83,28 @@ class Answers:
 
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
-        past, now, claim = live.past, self._log.now, live.claim
-        acts: list[tuple[datetime, Callable[[], None]]] = [
-            (at, partial(self._workers.evict, live, cluster, seen)) for at, cluster, seen in past.evictions
-        ]
-        acts += [(at, partial(self._workers.vanish, live, cluster, of)) for at, cluster, of in past.deletions]
-        taken_back = past.taken_back if claim is None else apart_from_quota(past.taken_back)
-        acts += [(at, partial(self._home.take_back, live, local)) for at, local in taken_back]
-        if claim is not None:
-            acts += [(at, partial(self._home.change, live, wanted)) for at, wanted in claim.past.changes]
-        else:
-            acts += [(at, partial(self._home.change_in_place, live, wanted)) for at, wanted in past.changes]
-        for at, act in acts:
+        past, now = live.past, self._log.now
+        for at, act in (*self._done_to_copies(live), *self._done_to_it(live)):
             if at > now:
                 self._log.at(at, act)
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
+
+    def _done_to_copies(self, live: SimulatedWorkload) -> Iterator[_Act]:
+        for at, cluster, seen in live.past.evictions:
+            yield at, partial(self._workers.evict, live, cluster, seen)
+        for at, cluster, of in live.past.deletions:
+            yield at, partial(self._workers.vanish, live, cluster, of)
+
+    def _done_to_it(self, live: SimulatedWorkload) -> Iterator[_Act]:
+        past, claim = live.past, live.claim
+        for at, local in past.taken_back:
+            if claim is None or past.is_apart(local):
+                yield at, partial(self._home.take_back, live, local)
+        for at, asked in claim.past.changes if claim is not None else ():
+            yield at, partial(self._home.change, live, asked)
+        for at, wanted in past.changes if claim is None else ():
+            yield at, partial(self._home.change_in_place, live, wanted)
 
     def decided(self, stream: str, event: Event, recorded: Recorded) -> None:
         """Carry out what was decided: at once on the management cluster, elsewhere once the cluster can be reached."""
@@ -155,8 +162,8 @@ class Answers:
             self._workers.write(live, event)
 
     def _reached(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> bool:
-        """Whether what was sent reached a cluster that is away since, by when it was seen there: as one that comes back
-        is listed, it counts as away still."""
+        """Whether what was sent reached a cluster that is away since, by when it was seen there: as one that comes
+        back is listed, it counts as away still."""
         if isinstance(event, said.CloneDecided):
             coming = live.coming.get(event.cluster)
             return coming is not None and coming.past is not None and coming.past.created == self._log.now

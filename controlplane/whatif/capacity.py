@@ -1,8 +1,8 @@
 """Says how much fits on each cluster, and how long one takes to admit what fits: of what a log recorded.
 
-In: a `History`. Out: the capacity of each place, which is what was used there at most at one time, or its nominal quota
-if that is more and was recorded; and for each copy the seconds from its creation to its admission that were not spent
-in waiting for room. What was never admitted took at least as long as it was there. A place is a worker, or a
+In: a `History`. Out: the capacity of each place, which is what was used there at most at one time, or its nominal
+quota if that is more and was recorded; and for each copy the seconds from its creation to its admission that were not
+spent in waiting for room. What was never admitted took at least as long as it was there. A place is a worker, or a
 ClusterQueue of the management cluster. Pure."""
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def _amount(quantity: str) -> float:
 
 
 def _changes(stays: Iterable[_Stay], late: timedelta = timedelta(0)) -> list[tuple[datetime, int, int, _Stay]]:
-    """Return when room was taken and given back, in order; what is given back at a time comes first. `late`: by how much
-    it may have been given back earlier than it was seen."""
+    """Return when room was taken and given back, in order; what is given back at a time comes first. `late`: by how
+    much it may have been given back earlier than it was seen."""
     found = []
     for number, stay in enumerate(stays):
         if stay.admitted is not None:
@@ -203,8 +203,8 @@ def _most(stays: Iterable[_Stay]) -> dict[str, float]:
 
 
 def _latencies(stays: list[_Stay], capacity: Capacity) -> list[float | None]:
-    """Return for each stay the seconds from when there was room to its admission; of one that was not admitted although
-    there was room, a little more than it was there; None of one for which there was none."""
+    """Return for each stay the seconds from when there was room to its admission; of one that was not admitted
+    although there was room, a little more than it was there; None of one for which there was none."""
     room, came = Room(capacity), [(stay.came, number) for number, stay in enumerate(stays)]
     heapq.heapify(came)
     found: list[float | None] = [None] * len(stays)

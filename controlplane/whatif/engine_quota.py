@@ -8,7 +8,7 @@ happened. What is not simulated has the quota that it had, when it had it. Pods 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +17,6 @@ from typing import Protocol
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.cycle import decide
@@ -26,24 +25,11 @@ from controlplane.controllers.quota.engine.forecast import said_by
 from controlplane.controllers.quota.engine.model import LONGEST_RUN, NO_STOP, Workload
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif.quota_history import (
-    LOCAL_QUEUE_STOPPED,
-    PREEMPTED,
-    QUEUE_STOPPED,
-    QuotaRequest,
-    granted,
-)
+from controlplane.whatif.past import LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
+from controlplane.whatif.quota_history import PREEMPTED, QuotaRequest, granted
 from controlplane.whatif.seconds import nth, usually
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import QuotaClaim, SimulatedWorkload
-
-
-def apart_from_quota(
-    evictions: Iterable[tuple[datetime, WorkloadObserved]],
-) -> list[tuple[datetime, WorkloadObserved]]:
-    """Return the evictions that were for something else than what the engine decides, or what queues say."""
-    decided = ("Preempted", QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
-    return [(at, seen) for at, seen in evictions if (one := seen.condition("Evicted")) and one.reason not in decided]
 
 
 class ManagementWorkloads(Protocol):

@@ -44,8 +44,8 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.past import DELETING, MADE_AGAIN, PastCopy, PastWorkload
-from controlplane.whatif.quota_history import ADMISSION, QUEUE_STOPPED, QuotaHistory
+from controlplane.whatif.past import DELETING, MADE_AGAIN, QUEUE_STOPPED, PastCopy, PastWorkload
+from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
 _JUST_AFTER = timedelta(milliseconds=1)
@@ -60,10 +60,10 @@ Requests = Mapping[str, float]
 class History:
     """What a log says up to some time. `requests`: what Workloads ask for, by stream, where the log's reader knows.
     `quota`: what quota was decided on, where this service decided about it; `outside`: what was seen beside Workloads
-    and jobs; `silences`: since when nothing was seen of clusters that were suspected or lost at a time; `absences`: from
-    when until when no process of the service led; `again`: the UIDs of Workloads that were made again under a name,
-    which are not simulated, and `later` what is known of them; `stops`: from when until when a ClusterQueue was stopped
-    as far as evictions tell, by its name."""
+    and jobs; `silences`: since when nothing was seen of clusters that were suspected or lost at a time; `absences`:
+    from when until when no process of the service led; `again`: the UIDs of Workloads that were made again under a
+    name, which are not simulated, and `later` what is known of them; `stops`: from when until when a ClusterQueue was
+    stopped as far as evictions tell, by its name."""
 
     def __init__(self, requests: Mapping[str, Requests] | None = None) -> None:
         self.requests = requests or {}
@@ -109,7 +109,7 @@ class History:
             self._led_at = recorded.recorded_at + _JUST_AFTER
 
     def _began(self, event: ServiceStarted, at: datetime) -> None:
-        """Note since when nobody led. A heartbeat is the last sign of a process; what it recorded after it is one too."""
+        """Note since when nobody led: a heartbeat is a sign of a process, and what it recorded after it is one too."""
         if event.unwatched_since is not None:
             self.absences.append((max(event.unwatched_since, self._led_at or event.unwatched_since), at))
 
@@ -136,8 +136,8 @@ class History:
         return {name: median(one.get(name, 0.0) for one in self.requests.values()) for name in sorted(names)}
 
     def run_seconds(self, past: PastWorkload) -> float | None:
-        """Return for how long a job runs: as long as it did, or as is usual if it never ended and was never seen to run
-        for longer; None if it never ended, and that is not so."""
+        """Return for how long a job runs: as long as it did, or as is usual if it never ended and was never seen to
+        run for longer; None if it never ended, and that is not so."""
         here = past.reserved is None and past.granted is not None
         if past.ran is not None or past.running_since is not None or here:
             return past.ran
@@ -161,8 +161,8 @@ class History:
 
     def queues(self) -> dict[str, str]:
         """Return the ClusterQueues of the management cluster that are known, or in which Workloads had quota, and who
-        decides about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service before
-        they had quota; or `both`, of a log in which that changed."""
+        decides about it here: the `engine`; one `capacity`, where their Workloads were not seen by this service
+        before they had quota; or `both`, of a log in which that changed."""
         ways = {name: {"engine"} for name in self.quota.queues}
         for stream, past in self.workloads.items():
             if past.reserved is not None:
@@ -268,14 +268,7 @@ class History:
             if copies[-1].gone is None and copies[-1].vanished(of, at):
                 past.deletions.append((self._meanwhile(cluster, at), cluster, of))
         elif isinstance(event, CloneObserved):
-            if copies[-1].seen(event, at, recorded.position):
-                past.evictions.append((at, cluster, event))
-            if (
-                event.deleting
-                and not copies[-1].removed
-                and (cluster, DELETING) not in [one[1:] for one in past.deletions[-1:]]
-            ):
-                past.deletions.append((at, cluster, DELETING))
+            _clone(past, copies[-1], event, recorded)
 
     def _meanwhile(self, cluster: str, at: datetime) -> datetime:
         """Return when something happened that was seen at a time: in the midst, if its cluster was out of view."""
@@ -284,25 +277,18 @@ class History:
 
     def _remote_job(self, past: PastWorkload, recorded: Recorded) -> None:
         event, at = recorded.event, recorded.recorded_at
-        decided = self._asked.get((past.stream, recorded.cluster))
-        if (
-            isinstance(event, RemoteJobObserved)
-            and decided is not None
-            and (not past.made or past.made[-1][0] != decided)
-        ):
-            past.made.append((decided, at))
+        asked = self._asked.get((past.stream, recorded.cluster))
+        if isinstance(event, RemoteJobObserved) and asked is not None:
+            past.job_seen(asked, at)
         if isinstance(event, RemoteJobObserved) and event.finished:
             self._ran(past, recorded.cluster, at)
         elif isinstance(event, RemoteJobObserved) and not event.suspended:
-            asked = self._asked.pop((past.stream, recorded.cluster), None)
-            if asked is not None:
+            if self._asked.pop((past.stream, recorded.cluster), None) is not None and asked is not None:
                 past.starts.append((at - asked).total_seconds())
                 past.running_since, past.run_cluster = at, recorded.cluster
                 past.began.append((at, recorded.cluster))
-        elif past.run_cluster == recorded.cluster and past.run_seconds is None:
-            if past.running_since is not None:
-                past.ran_least = max(past.ran_least, (at - past.running_since).total_seconds())
-            past.running_since = None
+        elif past.run_cluster == recorded.cluster:
+            past.job_stopped(at)
 
     def _ran(self, past: PastWorkload, cluster: str, at: datetime) -> None:
         """Note for how long a job ran. Of one that ended out of view only a bound is known, which counts where nothing
@@ -316,6 +302,16 @@ class History:
         again = past.finished is not None and past.run_seconds is not None  # what a backup brought back ends once more
         if since is not None and not again and (past.run_seconds is None or cluster not in self._silent):
             past.run_seconds = (at - since).total_seconds()
+
+
+def _clone(past: PastWorkload, copy: PastCopy, event: CloneObserved, recorded: Recorded) -> None:
+    """Take what was seen of a copy, and what others did to it."""
+    at, cluster = recorded.recorded_at, recorded.cluster
+    if copy.seen(event, at, recorded.position):
+        past.evictions.append((at, cluster, event))
+    told = past.deletions and past.deletions[-1][1:] == (cluster, DELETING)
+    if event.deleting and not copy.removed and not told:
+        past.deletions.append((at, cluster, DELETING))
 
 
 _OURS = (MassOutageBegan, MassOutageEnded, WorkloadDecision, WriteFailed, WriteUnneeded)

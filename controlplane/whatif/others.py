@@ -1,5 +1,5 @@
-"""Says what those Workloads had of which place that are not simulated: slices of elastic jobs, groups of pods, jobs with
-several Workloads, those that were made again under a name; and what simulated ones had a second time.
+"""Says what those Workloads had of which place that are not simulated: slices of elastic jobs, groups of pods, jobs
+with several Workloads, those that were made again under a name; and what simulated ones had a second time.
 
 In: what the log says of Workloads. Out: for each place the times for which something was held there, and how much. A
 slice that takes the place of another one asks for what it has more; what that one had is held as long as the last of
@@ -35,7 +35,7 @@ class Held:
 
 
 def held(pasts: Sequence[PastWorkload], request: Callable[[str], dict[str, float]]) -> Iterator[Held]:
-    """Yield what is held beside the first quota that a simulated Workload, or a copy of it, had."""
+    """Yield what is held beside the first room that a simulated Workload, or a copy of it, had."""
     streams = {one.stream: one for one in pasts}
     heirs = {f"workload/{one.first.replaces}": one for one in pasts if one.first.replaces}
     for past in pasts:

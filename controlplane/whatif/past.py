@@ -1,7 +1,7 @@
-"""Keeps what a log says of one Workload: when it came, had quota, ran and left, and the same of each of its copies.
+"""Keeps what a log says of one Workload: when it came, had room, ran and left, and the same of each of its copies.
 
-In: what was seen of it, one after the other. Out: times, and the seconds that the clusters took for what they did. What
-was seen of a Workload that is not simulated is kept as well: it takes room. Pure."""
+In: what was seen of it, one after the other. Out: times, and the seconds that the clusters took for what they did.
+What was seen of a Workload that is not simulated is kept as well: it takes room. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from controlplane.controllers.multikueue.observations import CloneObserved, JobO
 
 MADE_AGAIN: Final = "made again under the name of one before it"
 DELETING: Final = "deletion of the Workload"
+QUEUE_STOPPED, LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
+"""Why Workloads of a stopped queue are evicted."""
 _LATER: Final = 2**60
 _BY_US: Final = (EVICTED_ON_MANAGER, f"DeactivatedDueTo{EVICTED_ON_MANAGER}")
 
 
 class Stay:
-    """A time in which something had quota: of which ClusterQueue, from when until when, None if it has it still, and
-    the position in the log at which that was seen."""
+    """A time in which something had a reservation: of which ClusterQueue, from when until when, None if it has it
+    still, and the position in the log at which that was seen."""
 
     __slots__ = ("order", "queue", "since", "until")
 
@@ -30,12 +32,12 @@ class Stay:
 
 
 class PastCopy:
-    """A copy on a cluster: when it was asked for, seen, admitted, seen to be evicted, over or gone (`ended`), and seen
-    to be gone; None for what was not. `lag`: the seconds by which its admission was seen later than its condition says;
-    `made` and `order`: where its creation and its admission stand in the log. `stays`: the times in which it was
-    admitted and had quota; `stops`: the seconds from each eviction until that was free again; `obeys`: those from each
-    decision to deactivate it until it was evicted; `leaves`: those from the
-    decision to remove it until it was gone, and of its job, by what is removed."""
+    """A copy on a cluster: when it was asked for, seen, admitted, seen to be evicted, over or gone (`ended`), and
+    seen to be gone; None for what was not. `lag`: the seconds by which its admission was seen later than its
+    condition says; `made` and `order`: where its creation and its admission stand in the log. `stays`: the times in
+    which it was admitted; `stops`: the seconds from each eviction until that was free again; `obeys`: those from each
+    decision to deactivate it until it was evicted; `leaves`: those from the decision to remove it until it was gone,
+    and of its job, by what is removed."""
 
     __slots__ = (
         "active", "admitted", "asked", "cluster", "created", "ended", "gone", "lag", "leaves", "made", "obeys", "order",
@@ -65,19 +67,9 @@ class PastCopy:
         return self.order or _LATER + self.made
 
     def seen(self, event: CloneObserved, at: datetime, position: int) -> bool:
-        """Take what was seen of it; return whether others than we evicted it from its quota, or deactivated it."""
-        if self.created is None:
-            self.created, self.made = at, position
-        if event.is_true("Admitted") and self.admitted is None:
-            self.admitted = at
-            self.lag, self.order = _lag(event, at), position
-        stays = self.stays and self.stays[-1].until is None
-        has = event.is_true("QuotaReserved") and not event.is_true("Finished")
-        if has and not stays and event.is_true("Admitted"):
-            self.stays.append(Stay(at, position))
-            self.stopped = None
-        elif stays and not has:
-            self._left(at)
+        """Take what was seen of it; return whether others than we evicted it, or deactivated it."""
+        self._first(event, at, position)
+        self._stays(event, at, position)
         was, self.active = self.active, event.active
         changed = was and not event.active
         if event.is_true("Finished"):
@@ -87,6 +79,22 @@ class PastCopy:
             changed = self._evicted(at) or changed
         said = [event.condition(kind) for kind in ("Evicted", "DeactivationTarget")]
         return changed and not any(one is not None and one.reason in _BY_US for one in said)
+
+    def _first(self, event: CloneObserved, at: datetime, position: int) -> None:
+        if self.created is None:
+            self.created, self.made = at, position
+        if event.is_true("Admitted") and self.admitted is None:
+            self.admitted = at
+            self.lag, self.order = _lag(event, at), position
+
+    def _stays(self, event: CloneObserved, at: datetime, position: int) -> None:
+        stays = self.stays and self.stays[-1].until is None
+        has = event.is_true("QuotaReserved") and not event.is_true("Finished")
+        if has and not stays and event.is_true("Admitted"):
+            self.stays.append(Stay(at, position))
+            self.stopped = None
+        elif stays and not has:
+            self._left(at)
 
     def _evicted(self, at: datetime) -> bool:
         first = self.stopped is None and bool(self.stays)
@@ -117,13 +125,14 @@ class PastCopy:
 
 
 class PastWorkload:
-    """What the log says of one Workload; times are the log's. `made`: when a job of it on a cluster was asked for, and
-    seen; `starts`: for how many seconds such a one was asked for until it ran; `evictions`: when its copy on a cluster was evicted
-    there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone that nobody of ours
-    removed, or was to go; `taken_back`: when Kueue evicted it on the management cluster for a reason of its own;
-    `changes`: when its priority was changed, or whether it is active; `stays`: when it had quota there; `drains`: the
-    seconds from each eviction until that was free again; `granted`: when it got some the last time, whether it had
-    checks or not; `ran_least`: for how many seconds its job ran at most of those times in which it did not end."""
+    """What the log says of one Workload; times are the log's. `made`: when a job of it on a cluster was asked for,
+    and seen; `starts`: for how many seconds such a one was asked for until it ran; `evictions`: when its copy on a
+    cluster was evicted there, or deactivated; `deletions`: when its copy on a cluster, or the job of it, was gone
+    that nobody of ours removed, or was to go; `taken_back`: when Kueue evicted it on the management cluster for a
+    reason of its own; `changes`: when its priority was changed, or whether it is active; `stays`: when it had a
+    reservation there; `drains`: the seconds from each eviction until that was free again; `granted`: when it got some
+    the last time, whether it had checks or not; `ran_least`: for how many seconds its job ran at most of those times
+    in which it did not end."""
 
     __slots__ = (
         "arrived", "began", "changes", "copies", "deletions", "drains", "ended", "evictions", "finished", "first", "gone",
@@ -162,7 +171,8 @@ class PastWorkload:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it takes room in its ClusterQueue as it did: it is not simulated, or had quota without our check."""
+        """Whether it takes room in its ClusterQueue as it did: it is not simulated, or had its reservation without
+        our check."""
         return bool(self.why_not) or (self.reserved is None and bool(self.stays))
 
     @property
@@ -188,7 +198,8 @@ class PastWorkload:
 
     def seen(self, event: WorkloadObserved, at: datetime, position: int) -> None:
         """Take what was seen of it."""
-        self._granted(event, at, position)
+        self._stays(event, at, position)
+        self._granted(event, at)
         if (event.priority, event.active) != (self.wanted.priority, self.wanted.active):
             self.changes.append((at, event))
             self.wanted = event
@@ -200,7 +211,7 @@ class PastWorkload:
             if evicted is not None and evicted.reason != "AdmissionCheck" and evicted != told:
                 self.taken_back.append((at, event))
 
-    def _granted(self, event: WorkloadObserved, at: datetime, position: int) -> None:
+    def _stays(self, event: WorkloadObserved, at: datetime, position: int) -> None:
         has = event.is_true("QuotaReserved") and not event.is_true("Finished")
         stays = self.stays and self.stays[-1].until is None
         if has and not stays:
@@ -210,6 +221,8 @@ class PastWorkload:
             self.left(at)
         if has and event.is_true("Evicted"):
             self.stopped = self.stopped or at
+
+    def _granted(self, event: WorkloadObserved, at: datetime) -> None:
         if not event.is_true("QuotaReserved"):
             self.granted = self.granted if event.is_true("Finished") else None
             return
@@ -217,8 +230,25 @@ class PastWorkload:
         if self.reserved is None and event.checks:
             self.reserved, self.reserved_at = event, at
 
+    def job_seen(self, asked: datetime, at: datetime) -> None:
+        """Note that its job on a cluster is seen, which was asked for."""
+        if not self.made or self.made[-1][0] != asked:
+            self.made.append((asked, at))
+
+    def job_stopped(self, at: datetime) -> None:
+        """Note that its job does not run any more where it ran, and has not ended."""
+        if self.run_seconds is None:
+            if self.running_since is not None:
+                self.ran_least = max(self.ran_least, (at - self.running_since).total_seconds())
+            self.running_since = None
+
+    def is_apart(self, evicted: WorkloadObserved) -> bool:
+        """Whether it was evicted for something else than what the engine decides, or what queues say."""
+        said = evicted.condition("Evicted")
+        return said is not None and said.reason not in ("Preempted", QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
+
     def left(self, at: datetime) -> None:
-        """Note that it has no quota any more."""
+        """Note that it has no reservation any more."""
         if self.stays and self.stays[-1].until is None:
             self.stays[-1].until = at
             if self.stopped is not None:

@@ -40,8 +40,8 @@ def at_once(act: Callable[[], None]) -> None:
 
 
 class PlaceQueue:
-    """A place with its room, and who waits for it. `stopped`: nobody is let in; `at_last` has something happen once all
-    of a moment has happened."""
+    """A place with its room, and who waits for it. `stopped`: nobody is let in; `at_last` has something happen once
+    all of a moment has happened."""
 
     def __init__(self, capacity: Capacity, at_last: AtLast = at_once) -> None:
         self.room = Room(capacity)

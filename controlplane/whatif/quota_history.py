@@ -27,8 +27,6 @@ _OBJECTS = frozenset(
 
 
 PREEMPTED = "preempted"
-QUEUE_STOPPED, LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
-"""Why Workloads of a stopped queue are evicted."""
 _ONE_AFTER_THE_OTHER = 0.1
 """Scheduling cycles that are no more seconds apart follow from one another."""
 

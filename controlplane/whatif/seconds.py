@@ -5,6 +5,7 @@ In: what the log says of Workloads and their copies. Out: seconds. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from statistics import median
 
 from controlplane.whatif.past import PastCopy, PastWorkload
@@ -23,19 +24,22 @@ def usually(seconds: Iterable[float]) -> float:
 
 
 class UsualSeconds:
-    """How long it usually takes until a copy is seen (`create`), until its job is seen (`make`) and runs (`start`), until one that is to be
-    deactivated is evicted (`obey`), until the quota of a copy that was evicted, or of a Workload, is free (`stop`,
-    `drain`), and until what is removed is gone (`leave`, by what it is)."""
+    """How long it usually takes until a copy is seen (`create`), until its job is seen (`make`) and runs (`start`),
+    until one that is to be deactivated is evicted (`obey`), until what a copy that was evicted had, or a Workload, is
+    free (`stop`, `drain`), and until what is removed is gone (`leave`, by what it is)."""
 
     def __init__(self, pasts: Sequence[PastWorkload]) -> None:
         copies = [copy for past in pasts for known in past.copies.values() for copy in known]
         self.make = usually((seen - asked).total_seconds() for past in pasts for asked, seen in past.made)
-        self.start = usually(seconds for past in pasts for seconds in past.starts)
         self.create = usually((one.created - one.asked).total_seconds() for one in copies if one.created is not None)
-        self.drain = usually(seconds for past in pasts for seconds in past.drains)
-        self.stop = usually(seconds for copy in copies for seconds in copy.stops)
-        self.obey = usually(seconds for copy in copies for seconds in copy.obeys)
+        self.start = usually(_all(past.starts for past in pasts))
+        self.drain = usually(_all(past.drains for past in pasts))
+        self.stop = usually(_all(copy.stops for copy in copies))
+        self.obey = usually(_all(copy.obeys for copy in copies))
         self.leave = {of: usually(_leaves(copies, of)) for of in ("Workload", "Job")}
+
+
+_all = chain.from_iterable
 
 
 def _leaves(copies: Iterable[PastCopy], of: str) -> Iterable[float]:

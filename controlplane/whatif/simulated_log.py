@@ -30,8 +30,8 @@ _AT_ONCE = 200_000
 """No more events than these follow from one another at one time: whatever makes more of them would not end."""
 _LAST = 2**62
 _NEAR = 0.1
-"""What would happen within so many seconds of when it was recorded happens then: small differences of times would add up
-to other choices in a full fleet."""
+"""What would happen within so many seconds of when it was recorded happens then: small differences of times would add
+up to other choices in a full fleet."""
 
 
 class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
@@ -39,9 +39,9 @@ class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
 
 
 class Alternative(Value):
-    """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as well;
-    `capacities` take the place of what is known of places, and `objects`, by their streams, of the recorded ones that
-    quota rests on."""
+    """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as
+    well; `capacities` take the place of what is known of places, and `objects`, by their streams, of the recorded
+    ones that quota rests on."""
 
     without: frozenset[str] = frozenset()
     added: tuple[AddedCluster, ...] = ()
@@ -111,7 +111,8 @@ class SimulatedLog:
             act()
 
     def at(self, when: datetime, act: Callable[[], None], order: int = 0) -> None:
-        """Have something happen at a time, not before now; of what happens at the same time the least `order` first."""
+        """Have something happen at a time, not before now; of what happens at the same time the least `order`
+        first."""
         self._number += 1
         heapq.heappush(self._queue, (max(when, self.now), order, self._number, act))
 

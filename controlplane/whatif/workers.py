@@ -1,9 +1,9 @@
 """The simulated workers: their Kueues and job controllers, as far as MultiKueue sees them.
 
-In: decisions that write to copies, and the evictions that were recorded. Out: observations of copies and of their jobs.
-A copy is admitted once there is room on its cluster and the seconds have passed that the recorded one like it took
-besides; its job runs for as long as the recorded one did. What a cluster does while it is away is seen when it is back.
-Pure."""
+In: decisions that write to copies, and the evictions that were recorded. Out: observations of copies and of their
+jobs. A copy is admitted once there is room on its cluster and the seconds have passed that the recorded one like it
+took besides; its job runs for as long as the recorded one did. What a cluster does while it is away is seen when it
+is back. Pure."""
 
 from __future__ import annotations
 
@@ -95,18 +95,25 @@ class WorkerCopies:
             self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
         elif isinstance(event, said.JobCreationDecided):
             self._start(live, copy)
-        elif isinstance(event, said.DeactivationDecided):
-            self._stop(live, copy, _replace(copy.clone, active=False), _BY_US)
+        else:
+            self._change(live, copy, copy.clone, event)
+
+    def _change(
+        self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, event: said.WorkloadWrite
+    ) -> None:
+        """Carry out a write that changes the clone."""
+        if isinstance(event, said.DeactivationDecided):
+            self._stop(live, copy, _replace(clone, active=False), _BY_US)
         elif isinstance(event, said.GateOpeningDecided):
             gate = PreemptionGate(name=PREEMPTION_GATE, position="Open", last_transition_time=stamp(self._log.now))
-            self._show(live, copy, _replace(copy.clone, gates=[gate]))
+            self._show(live, copy, _replace(clone, gates=[gate]))
         elif isinstance(event, said.CloneUpdateDecided):
-            self._show(live, copy, _replace(copy.clone, priority=event.priority))
+            self._show(live, copy, _replace(clone, priority=event.priority))
             if copy.waits:
                 copy.waits = False
                 self._ask_for_room(live, copy)
         elif isinstance(event, (said.FinalizerRemovalDecided, said.FinalizerAdditionDecided)):
-            self._show(live, copy, _replace(copy.clone, finalizers=list(event.finalizers)))
+            self._show(live, copy, _replace(clone, finalizers=list(event.finalizers)))
         else:
             self._log.record(live.stream, unneeded(event, self._log.version()), event.cluster)
 
@@ -156,8 +163,8 @@ class WorkerCopies:
         )
 
     def _admit(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
-        """Let a copy have room, and its admission be seen when it was, if that is about now: of two clusters that admit at
-        one moment the one that was first is first."""
+        """Let a copy have room, and its admission be seen when it was, if that is about now: of two clusters that
+        admit at one moment the one that was first is first."""
         copy.waits, copy.holds = False, True
         past = copy.past
         seconds = self._log.near(0.0, past.admitted if past is not None else None)
@@ -247,7 +254,7 @@ class WorkerCopies:
             self._show(live, copy, clone)
 
     def _stop(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved, reason: str) -> None:
-        """Evict a copy: its job is stopped at once, and its quota is free once that rests."""
+        """Evict a copy: its job is stopped at once, and its room is free once that rests."""
         seconds = nth(copy.past.stops if copy.past is not None else (), copy.stops, self._usual.stop)
         copy.ends, copy.stops = copy.ends + 1, copy.stops + 1
         self._show(
@@ -261,7 +268,7 @@ class WorkerCopies:
         self._log.after(seconds, partial(self._stopped, live, copy, copy.stops))
 
     def _stopped(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
-        """Let a copy that was evicted rest, and wait for quota again unless it was deactivated."""
+        """Let a copy that was evicted rest, and wait for room again unless it was deactivated."""
         clone = copy.clone
         if copy.left or clone is None or copy.stops != stops:
             return
@@ -330,24 +337,9 @@ class WorkerCopies:
         copy = live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
         copy.clone, copy.job = clone, job
         if clone.is_true("Finished"):
-            if job is not None and not job.finished:  # which was not seen yet
-                copy.job = _replace(
-                    job, finished=True, inactive=True, status=ENDED, resource_version=self._log.version()
-                )
-                self._log.after(self._log.near(0.0, live.past.ended), partial(self._see, live, cluster, copy.job))
+            self._adopt_ended(live, copy)
             return
-        if clone.is_true("QuotaReserved"):
-            copy.holds = True
-            self._places.of(cluster).room.take(live.request)
-            if clone.is_true("Evicted"):
-                stops = nth(copy.past.stops if copy.past is not None else (), 0, self._usual.stop)
-                self._log.after(stops, partial(self._stopped, live, copy, copy.stops))
-        else:
-            past = copy.past
-            came = past.created if past is not None and past.created is not None else self._log.begin
-            copy.since = came.replace(microsecond=0)
-            due = came + timedelta(seconds=self._admission_seconds(copy))
-            self._log.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)
+        self._adopt_room(live, copy, clone)
         self._log.at(self._log.begin, partial(self._settle, live, copy))
         if job is not None and not job.suspended and not job.finished:
             began = [at for at, where in live.past.began if where == cluster and at <= self._log.begin]
@@ -356,3 +348,25 @@ class WorkerCopies:
             if seconds is not None:
                 ran = (self._log.begin - since).total_seconds()
                 self._log.after(max(seconds - ran, 0.0), partial(self._end, live, copy, copy.ends))
+
+    def _adopt_ended(self, live: SimulatedWorkload, copy: SimulatedCopy) -> None:
+        """Let be seen that the job of a copy ended, if that was seen of its clone alone."""
+        if copy.job is not None and not copy.job.finished:
+            version = self._log.version()
+            copy.job = _replace(copy.job, finished=True, inactive=True, status=ENDED, resource_version=version)
+            self._log.after(self._log.near(0.0, live.past.ended), partial(self._see, live, copy.cluster, copy.job))
+
+    def _adopt_room(self, live: SimulatedWorkload, copy: SimulatedCopy, clone: CloneObserved) -> None:
+        """Take over the room that a copy has, until it is stopped if it was evicted, or its place in the queue."""
+        past = copy.past
+        if clone.is_true("QuotaReserved"):
+            copy.holds = True
+            self._places.of(copy.cluster).room.take(live.request)
+            if clone.is_true("Evicted"):
+                stops = nth(past.stops if past is not None else (), 0, self._usual.stop)
+                self._log.after(stops, partial(self._stopped, live, copy, copy.stops))
+            return
+        came = past.created if past is not None and past.created is not None else self._log.begin
+        copy.since = came.replace(microsecond=0)
+        due = came + timedelta(seconds=self._admission_seconds(copy))
+        self._log.at(due, partial(self._ask_for_room, live, copy), past.order if past is not None else 0)

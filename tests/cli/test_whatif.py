@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
-from controlplane.controllers.connectivity.events import PolicyInForce
 from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.dst.play import plan_of
 from tests.audit.database import keep
@@ -356,50 +355,6 @@ def test_a_file_that_does_not_say_what_it_should_is_one_sentence(
     found, told = fails(capsys, url, "whatif", option, file(tmp_path, text))
     assert (found, said in told) == (code, True), told
     assert code == 3 or len(told.splitlines()) == 1
-
-
-def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
-    capsys: pytest.CaptureFixture[str], postgres_server: postgres.Server, migrated_template: str
-) -> None:
-    import msgspec
-
-    name = postgres.new_name("foreign")
-    made = postgres_server.create(name, migrated_template)
-    try:
-        events = [
-            msgspec.structs.replace(one, event=msgspec.structs.replace(one.event, dispatcher="example.com/nominator"))
-            if isinstance(one.event, PolicyInForce)
-            else one
-            for one in played(QUEUED)[:60]
-        ]
-        asyncio.run(keep(made, events))
-        code, text = fails(capsys, made, "whatif")
-        assert (code, "clusters were nominated by example.com/nominator, which is no part" in text) == (5, True)
-    finally:
-        postgres_server.drop(name)
-
-
-ROLLED_OUT = plan(*QUEUED.steps[:12], step(30, "rollout", "", 0, 1))
-
-
-def test_settings_that_changed_are_told(postgres_server: postgres.Server, migrated_template: str) -> None:
-    """What came after is played by those before; a time that begins later by those that were in force then."""
-    name = postgres.new_name("rollout")
-    made = postgres_server.create(name, migrated_template)
-    try:
-        events = played(ROLLED_OUT)
-        asyncio.run(keep(made, events))
-        policies = [one for one in events if isinstance(one.event, PolicyInForce)]
-        found = asked(made)[1]["settings_changed"]
-        assert len(found) == 1
-        said = invoke(made).stdout
-        assert "The settings changed at 2026-01-01 00:00:" in said
-        after = asked(made, "--from", str(policies[-1].position + 1))[1]
-        assert (after["settings_changed"], after["placements"]["share"]) == ([], 1.0)
-        result = CliRunner().invoke(cli, ["--database-url", made, "diff-decisions"], standalone_mode=False)
-        assert (result.return_value, "0 differences" in result.stdout) == (0, True), result.stdout
-    finally:
-        postgres_server.drop(name)
 
 
 async def test_without_clusters_there_is_no_table_of_clusters(database_url: str) -> None:
