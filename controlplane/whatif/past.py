@@ -199,7 +199,7 @@ class PastWorkload:
     def seen(self, event: WorkloadObserved, at: datetime, position: int) -> None:
         """Take what was seen of it."""
         self._stays(event, at, position)
-        self._granted(event, at)
+        self._granted(event, at, position)
         if (event.priority, event.active) != (self.wanted.priority, self.wanted.active):
             self.changes.append((at, event))
             self.wanted = event
@@ -222,13 +222,15 @@ class PastWorkload:
         if has and event.is_true("Evicted"):
             self.stopped = self.stopped or at
 
-    def _granted(self, event: WorkloadObserved, at: datetime) -> None:
+    def _granted(self, event: WorkloadObserved, at: datetime, position: int) -> None:
         if not event.is_true("QuotaReserved"):
             self.granted = self.granted if event.is_true("Finished") else None
             return
         self.granted = self.granted or at
         if self.reserved is None and event.checks:
             self.reserved, self.reserved_at = event, at
+            if self.stays and self.stays[-1].until is None:  # nothing follows from it before it has its checks
+                self.stays[-1].since, self.stays[-1].order = at, position
 
     def job_seen(self, asked: datetime, at: datetime) -> None:
         """Note that its job on a cluster is seen, which was asked for."""
