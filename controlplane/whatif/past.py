@@ -77,8 +77,9 @@ class PastCopy:
         elif event.is_true("Evicted") and self.admitted is not None:
             self.ended = self.ended or at
             changed = self._evicted(at) or changed
-        said = [event.condition(kind) for kind in ("Evicted", "DeactivationTarget")]
-        return changed and not any(one is not None and one.reason in _BY_US for one in said)
+        return changed and not any(
+            one is not None and one.reason in _BY_US for one in map(event.condition, ("Evicted", "DeactivationTarget"))
+        )
 
     def _first(self, event: CloneObserved, at: datetime, position: int) -> None:
         if self.created is None:
