@@ -15,7 +15,7 @@ from controlplane.dst.scenes.admission.plan import plan_of
 from controlplane.dst.scenes.admission.run import AdmissionRun
 from tests.audit.database import keep
 
-SEED = 18  # three queues that borrow, of which one reclaims; a preemption for every seven Jobs
+SEED = 18  # of the seventh edition: three queues that borrow, of which one reclaims; a preemption for every seven Jobs
 
 
 def main(url: str, jobs: int) -> None:
@@ -26,7 +26,7 @@ def main(url: str, jobs: int) -> None:
         runs.append(AdmissionRun(plan))
         return runs[-1]
 
-    outcome = simulate(plan_of(SEED, trouble=0, jobs=jobs), run)
+    outcome = simulate(plan_of(SEED, edition=7, trouble=0, jobs=jobs), run)
     assert outcome.violation is None, outcome.violation
     asyncio.run(keep(url, runs[0].database.read(0, 1_000_000), types=READ))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +59,15 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     Exit code 1 if the past cannot be played again as it was.
     With -o json or yaml, one object:
       log, from, to (times), changes, capacities, not_simulated
-      placements: recorded, agree, share, differ (workload, recorded, played)
+      placements: recorded, agree, share, differ (workload, recorded, played,
+        why), by time
       reproduced: whether the shares are high enough
       recorded, played, alternative (null without a change): the figures
       queues: of each ClusterQueue, whether its quota was decided by the
         engine, or is one capacity (of which the log knows no more)
       quota: recorded, agree, share, differ, of the engine's decisions
+      settings_changed: when the service decided by others, which are not
+        played
     """
     with open_reader(options) as reader:
         part = log_range(reader, begin, end)
@@ -95,7 +98,8 @@ def _answer(
     from controlplane.whatif.measure import Measures
 
     began, ended = _times(reader, part)
-    then = _decided_by(options, reader, part)
+    part = _whole(reader, part, began)
+    then, changed = _decided_by(options, reader, part)
     policy, own = then.policy, engine_settings(then.settings)
     alternative, other, changes = _alternative(options, policy, asked)
     history = History(_requests(reader))
@@ -128,6 +132,7 @@ def _answer(
         "alternative": instead.figures if instead is not None else None,
         "queues": history.queues(),
         "quota": {name: getattr(quota, name) for name in _AGREED},
+        "settings_changed": changed,
     }
 
 
@@ -153,10 +158,23 @@ def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime]:
     return first, at(part.end)
 
 
+def _whole(reader: LogReader, part: LogRange, began: datetime) -> LogRange:
+    """Return a part of the log that begins between two moments: what was committed at one belongs together."""
+    from controlplane.audit.reads import Filter
+
+    begin = part.begin
+    for one in reader.events(Filter(after=begin, until=part.end)) if begin else ():
+        if one.recorded_at > began:
+            break
+        begin = one.position
+    return LogRange(begin, part.end)
+
+
 def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     """Return what Workloads ask for, by stream, in base units, where the log knows."""
     rows = reader.rows(
-        "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL"
+        "SELECT DISTINCT namespace, name, resources FROM audit.runs WHERE log = %(log)s AND resources IS NOT NULL "
+        "ORDER BY 1, 2, 3"
     )
     return {
         f"workload/{row['namespace']}/{row['name']}": {
@@ -166,8 +184,9 @@ def _requests(reader: LogReader) -> dict[str, dict[str, float]]:
     }
 
 
-def _decided_by(options: Options, reader: LogReader, part: LogRange) -> DecisionSettings:
-    """Return what was decided by when the time began; where the log does not say, what these settings say."""
+def _decided_by(options: Options, reader: LogReader, part: LogRange) -> tuple[DecisionSettings, list[datetime]]:
+    """Return what was decided by when the time began; where the log does not say, what these settings say. And when
+    something else was decided by from then on."""
     from controlplane.audit.reads import Filter
     from controlplane.controllers.connectivity.events import PolicyInForce
     from controlplane.controllers.multikueue.nominate import OWN
@@ -177,6 +196,11 @@ def _decided_by(options: Options, reader: LogReader, part: LogRange) -> Decision
     first = next((one for one in reversed(said) if one.position <= part.begin), said[0] if said else None)
     own = options.settings()
     by = then(own, first.event) if first is not None and isinstance(first.event, PolicyInForce) else chosen(own)
+    changed: list[datetime] = []
+    last = by
+    for one in said:
+        if one.position > part.begin and isinstance(one.event, PolicyInForce) and (now := then(own, one.event)) != last:
+            changed, last = [*changed, one.recorded_at], now
     if by.policy.dispatcher not in OWN:
         raise CommandFailure(
             f"clusters were nominated by {by.policy.dispatcher}, which is no part of this program: what it would do "
@@ -185,7 +209,7 @@ def _decided_by(options: Options, reader: LogReader, part: LogRange) -> Decision
         )
     if not by.policy.dispatches:
         raise CommandFailure(f"the service of the log {reader.log} dispatched no Workloads", Exit.NOT_FOUND)
-    return by
+    return by, changed
 
 
 # --- what is to be otherwise ------------------------------------------------------------------------------------------
@@ -232,6 +256,7 @@ def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]
         settings = resolve(asked["other"], {}, {}).settings
         policy = chosen(settings).policy
         changes.append(f"by the settings of {asked['other']}")
+        _decides(policy, asked)
     if asked["dispatcher"] is not None:
         names = {"all-at-once": nominate.ALL_AT_ONCE, "incremental": nominate.INCREMENTAL, "scored": nominate.SCORED}
         scoring = None
@@ -240,6 +265,23 @@ def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]
         policy = msgspec.structs.replace(policy, dispatcher=names[asked["dispatcher"]], scoring=scoring)
         changes.append(f"dispatched {asked['dispatcher']}")
     return policy, changes
+
+
+def _decides(policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> None:
+    """Raise `CommandFailure` for settings by which this program places nothing."""
+    from controlplane.controllers.multikueue.nominate import OWN
+
+    file = asked["other"]
+    if not policy.dispatches:
+        raise CommandFailure(
+            f"--policy: by {file} no Workloads are dispatched: add multikueue to run.controllers", Exit.USAGE
+        )
+    if policy.dispatcher not in OWN and asked["dispatcher"] is None:
+        raise CommandFailure(
+            f"--policy: by {file} clusters are nominated by {policy.dispatcher}, which is no part of this program: "
+            "say with --dispatcher who does",
+            Exit.USAGE,
+        )
 
 
 def _rules(settings: Settings) -> Any:
@@ -275,9 +317,15 @@ def _known(alternative: Alternative, history: History) -> None:
             near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known[:5]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise CommandFailure(f"{option}: the log knows no {what} {name}{hint}", Exit.NOT_FOUND)
-    for one in alternative.added:
-        if one.name in clusters:
-            raise CommandFailure(f"--add-cluster: there is a cluster {one.name} already: use --quota", Exit.USAGE)
+    _new_names([one.name for one in alternative.added], clusters)
+
+
+def _new_names(names: Sequence[str], clusters: Collection[str]) -> None:
+    for name in names:
+        if name in clusters:
+            raise CommandFailure(f"--add-cluster: there is a cluster {name} already: use --quota", Exit.USAGE)
+        if names.count(name) > 1:
+            raise CommandFailure(f"--add-cluster: the cluster {name} is given twice: give it once", Exit.USAGE)
 
 
 # --- playing ----------------------------------------------------------------------------------------------------------

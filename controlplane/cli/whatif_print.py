@@ -22,7 +22,8 @@ MOST = 20
 def _show_agreement(agreed: dict[str, Any], what: str) -> None:
     line(f"{what}: {agreed['agree']} of {agreed['recorded']} {_NOUN[what]} agree ({agreed['share']:.1%}).")
     for one in agreed["differ"][:MOST]:
-        line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}")
+        why = f" ({one.why})" if one.why else ""
+        line(f"  {one.workload}: {_chosen(one.recorded)}, played {_chosen(one.played)}{why}")
     if len(agreed["differ"]) > MOST:
         line(f"  … and {len(agreed['differ']) - MOST} more, which -o json has")
 
@@ -52,6 +53,10 @@ def show(found: dict[str, Any]) -> None:
     if found["quota"]["recorded"]:
         _show_agreement(found["quota"], _QUOTA)
     _show_queues(found)
+    for at in found["settings_changed"]:
+        line(
+            f"The settings changed at {clock(at)} UTC: what came then is played by those before, unless --from is later."
+        )
     for why, count in found["not_simulated"].items():
         line(f"Not simulated: {count} (each {why})")
     columns = {"recorded": found["recorded"], "played again": found["played"]}

@@ -6,10 +6,9 @@ recorded one took; what becomes of them is theirs (`home`, `workers`). Pure."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from statistics import median
 
 import msgspec
 
@@ -19,38 +18,39 @@ from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
-from controlplane.whatif.capacity import queue_place
-from controlplane.whatif.engine_quota import EngineQuota, apart_from_quota
-from controlplane.whatif.history import PastWorkload
+from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.home import ManagementCluster
-from controlplane.whatif.queue import PlaceQueues
+from controlplane.whatif.others import Held, queue_place
+from controlplane.whatif.past import MADE_AGAIN, PastWorkload
+from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
+from controlplane.whatif.seconds import UsualSeconds
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.workers import WorkerCopies
 from controlplane.whatif.world import SimulatedCopy, SimulatedWorkload
 
 _replace = msgspec.structs.replace
+_Act = tuple[datetime, Callable[[], None]]
 
 
 class Answers:
-    """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for which
-    reason."""
+    """The simulated clusters. `left_out`: the Workloads that are not simulated, and `beyond` how many of them for
+    which reason."""
 
     def __init__(self, log: SimulatedLog, settings: EngineSettings) -> None:
         self._log, self._history = log, log.history
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
-        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added)
+        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added, log.at_last)
         self.engine = EngineQuota(log, settings)
-        self._home = ManagementCluster(log, self.places, self.engine, pasts)
-        self._workers = self.workers = WorkerCopies(log, self.places, added)
+        self._usual = UsualSeconds(pasts)
+        self._home = ManagementCluster(log, self.places, self.engine, pasts, self._usual)
+        self._workers = self.workers = WorkerCopies(log, self.places, added, self._usual)
         beyond = Counter(one.why_not for one in pasts if one.why_not)
-        beyond += Counter({"made again under the name of one before it": len(self._history.again)})
+        beyond += Counter({MADE_AGAIN: len(self._history.again)})
         self.beyond = dict(sorted(beyond.items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
-        starts = [seconds for one in pasts for seconds in one.starts]
-        self._usual_start = median(starts) if starts else 0.0
 
     def placements(self) -> dict[str, list[str]]:
         """Return the clusters that were chosen, by Workload."""
@@ -67,29 +67,44 @@ class Answers:
             first = _replace(past.first, conditions=[], checks=[], cluster_name="", nominated=[])
             self._home.tell(live, first)
             self._expect(live)
-            seconds = self._log.capacities.waits.get(past.stream, 0.0) if live.claim is None else 0.0
-            self._log.after(seconds, partial(self._home.enter, live))
+            self._log.after(self._waits(live), partial(self._home.enter, live))
 
         return arrive
+
+    def _waits(self, live: SimulatedWorkload) -> float:
+        """Return the seconds that a new Workload takes to be in its queue."""
+        if live.claim is not None:
+            return 0.0
+        first = live.past.stays[0].since if live.past.stays else None
+        return self._log.near(self._log.capacities.waits.get(live.stream, 0.0), first)
 
     def _new(self, past: PastWorkload) -> SimulatedWorkload:
         return SimulatedWorkload(past, self._history.request(past.stream), self.engine.request(past.stream))
 
     def _expect(self, live: SimulatedWorkload) -> None:
         """Have happen to a Workload what others did to it."""
-        past, now, claim = live.past, self._log.now, live.claim
-        acts: list[tuple[datetime, Callable[[], None]]] = [
-            (at, partial(self._workers.evict, live, cluster, seen)) for at, cluster, seen in past.evictions
-        ]
-        taken_back = past.taken_back if claim is None else apart_from_quota(past.taken_back)
-        acts += [(at, partial(self._home.take_back, live, local)) for at, local in taken_back]
-        if claim is not None:
-            acts += [(at, partial(self._home.change, live, wanted)) for at, wanted in claim.past.changes]
-        for at, act in acts:
+        past, now = live.past, self._log.now
+        for at, act in (*self._done_to_copies(live), *self._done_to_it(live)):
             if at > now:
                 self._log.at(at, act)
         if past.gone is not None and past.finished is None and past.gone > now:
             self._log.at(past.gone, partial(self._home.deleted, live))
+
+    def _done_to_copies(self, live: SimulatedWorkload) -> Iterator[_Act]:
+        for at, cluster, seen in live.past.evictions:
+            yield at, partial(self._workers.evict, live, cluster, seen)
+        for at, cluster, of in live.past.deletions:
+            yield at, partial(self._workers.vanish, live, cluster, of)
+
+    def _done_to_it(self, live: SimulatedWorkload) -> Iterator[_Act]:
+        past, claim = live.past, live.claim
+        for at, local in past.taken_back:
+            if claim is None or past.is_apart(local):
+                yield at, partial(self._home.take_back, live, local)
+        for at, asked in claim.past.changes if claim is not None else ():
+            yield at, partial(self._home.change, live, asked)
+        for at, wanted in past.changes if claim is None else ():
+            yield at, partial(self._home.change_in_place, live, wanted)
 
     def decided(self, stream: str, event: Event, recorded: Recorded) -> None:
         """Carry out what was decided: at once on the management cluster, elsewhere once the cluster can be reached."""
@@ -114,14 +129,23 @@ class Answers:
         if isinstance(event, said.NominationDecided):
             live.nominations += 1
             known = live.past.nominated
-            return known[min(live.nominations, len(known)) - 1][1] if known else 0.0
+            if not known:
+                return 0.0
+            asked, seconds = known[min(live.nominations, len(known)) - 1]
+            return self._log.near(seconds, asked + timedelta(seconds=seconds))
         if isinstance(event, said.JobCreationDecided):
-            return live.past.starts[-1] if live.past.starts else self._usual_start
+            return self._workers.make_seconds(live)
+        if isinstance(event, said.DeactivationDecided):
+            return self._usual.obey
+        if isinstance(event, said.RemovalDecided):
+            return self._workers.leave_seconds(live, event)
         if isinstance(event, said.CloneDecided):
             copy = SimulatedCopy(event.cluster, live.recorded_copy(event.cluster))
             live.coming[event.cluster] = copy
             past = copy.past
-            return (past.created - past.asked).total_seconds() if past is not None and past.created else 0.0
+            if past is None or past.created is None:
+                return self._usual.create
+            return self._log.near((past.created - past.asked).total_seconds(), past.created)
         return 0.0
 
     def _carry_out(self, live: SimulatedWorkload, event: said.WorkloadWrite, position: int) -> None:
@@ -130,12 +154,20 @@ class Answers:
         effect = state.effects.get(event.target) if state is not None else None
         if effect is None or effect.position != position:
             return
-        if event.cluster in self._workers.away:
+        if event.cluster in self._workers.away and not self._reached(live, event):
             self._workers.send(event.cluster, partial(self._carry_out, live, event, position))
         elif event.cluster == MANAGEMENT:
             self._home.write(live, event)
         else:
             self._workers.write(live, event)
+
+    def _reached(self, live: SimulatedWorkload, event: said.WorkloadWrite) -> bool:
+        """Whether what was sent reached a cluster that is away since, by when it was seen there: as one that comes
+        back is listed, it counts as away still."""
+        if isinstance(event, said.CloneDecided):
+            coming = live.coming.get(event.cluster)
+            return coming is not None and coming.past is not None and coming.past.created == self._log.now
+        return isinstance(event, said.JobCreationDecided) and any(seen == self._log.now for _, seen in live.past.made)
 
     def adopt(self) -> None:
         """Take over the Workloads that are there when the time begins, with their copies and open writes: first the
@@ -153,10 +185,46 @@ class Answers:
                 self._log.after(0.0, partial(self._carry_out, live, effect.decision, effect.position))
         self.engine.begin()
 
+    def elsewhere(self) -> None:
+        """Have what is not simulated take room as it did, and ClusterQueues be stopped."""
+        begin = self._log.begin
+        for one in self._log.capacities.others:
+            if not one.again and (one.until is None or one.until > begin):
+                self._expect_held(one)
+        for since, until, queue in self._history.stops:
+            place = self.places.of(queue_place(queue))
+            if until is None or until > begin:
+                self._log.at(since, place.stop)
+            if until is not None and until > begin:
+                self._log.at(until, partial(place.stop, stopped=False))
+
+    def _expect_held(self, one: Held) -> None:
+        """Have something be held that is not simulated: it waits in its queue for it, and has it for as long as it
+        did."""
+        place = self.places.of(one.place)
+
+        def leave() -> None:
+            place.leave(one.request)
+
+        def take() -> None:
+            if one.until is not None:
+                self._log.after(self._log.near((one.until - one.since).total_seconds(), one.until), leave)
+
+        if one.since <= self._log.begin:
+            place.room.take(one.request)
+            if one.until is not None:
+                self._log.at(one.until, leave)
+            return
+        priority, came = one.past.first.priority.value, one.came.replace(microsecond=0)
+        waits = QueuedWorkload(-priority, came, one.order, one.request, take, lambda: False)
+        self._log.at(one.came + timedelta(seconds=one.wait), partial(place.enter, waits), one.order)
+
     def _adopt(self, live: SimulatedWorkload, state: WorkloadState, local: WorkloadObserved) -> None:
         begin, past = self._log.begin, live.past
         live.local, live.finished = local, local.is_true("Finished")
         live.nominations = sum(at <= begin for at, _ in past.nominated)
+        live.stays = sum(one.since <= begin for one in past.stays)
+        live.evictions = sum(one.until is not None and one.until <= begin for one in past.stays)
         if not live.finished:
             self._adopt_quota(live, local)
         for cluster, copies in past.copies.items():
@@ -180,8 +248,18 @@ class Answers:
         elif reserved:
             live.holds, live.place = True, queue_place(local.cluster_queue)
             self.places.of(live.place).room.take(live.request)
+            self._home.adopt_eviction(live)
         else:
-            wait = timedelta(seconds=self._log.capacities.waits.get(live.stream, 0.0))
-            self._log.at(live.past.arrived + wait, partial(self._home.enter, live))
+            self._home.adopt_eviction(live)
+            self._log.at(self._waited_until(live), partial(self._home.enter, live))
         if reserved:
             self._log.after(0.0, partial(self._home.settle, live))
+
+    def _waited_until(self, live: SimulatedWorkload) -> datetime:
+        """Return when one that waits as the time begins is in its queue."""
+        past, capacities = live.past, self._log.capacities
+        if not live.stays:
+            return past.arrived + timedelta(seconds=capacities.waits.get(live.stream, 0.0))
+        again = past.stays[live.stays : live.stays + 1]
+        wait = capacities.later.get(live.stream, {}).get(again[0].since, 0.0) if again else 0.0
+        return (past.stays[live.stays - 1].until or self._log.begin) + timedelta(seconds=wait)

@@ -142,7 +142,8 @@ class DecisionComparison:
             self._others += is_of_another(recorded)
         if self._run and not _continues(self._run[-1], recorded):
             self._judge()
-        if is_decision(recorded) and self._compares(recorded.position):
+        # What was decided together is compared together, where only a part of it counts too.
+        if is_decision(recorded) and (self._run or self._compares(recorded.position)):
             self._run.append(recorded)
             return
         self._advance(recorded)
@@ -256,7 +257,7 @@ class DecisionComparison:
         self._differences = [
             one for one in self._differences if one.recorded is not None or (one.stream, one.now) != told
         ]
-        self._agree -= 1
+        self._agree -= self._compares(recorded.position)
         self._tell("decided earlier now", recorded.position, owed.since, recorded.stream, owed.event, owed.event)
 
     def _best(self, run: Sequence[Recorded]) -> int | None:
@@ -266,10 +267,10 @@ class DecisionComparison:
         said = [one.event for one in run]
         agree = max((len(one) for one in answers if list(one) == said[: len(one)]), default=0)
         if agree:
-            self._count += agree
-            self._agree += agree
+            self._count += self._counted(run[:agree])
+            self._agree += self._counted(run[:agree])
             return agree
-        self._count += len(run)
+        self._count += self._counted(run)
         self._differ(run, max(answers, key=lambda answer: sum(one in answer for one in said), default=()))
         return None
 
@@ -289,7 +290,7 @@ class DecisionComparison:
         for recorded in run:
             if recorded.event in left:
                 left.remove(recorded.event)
-                self._agree += 1
+                self._agree += self._compares(recorded.position)
             else:
                 others.append(recorded)
         for recorded in others:
@@ -299,8 +300,12 @@ class DecisionComparison:
                 left.remove(instead)
             verdict: Verdict = "changed" if instead is not None else "not decided now"
             self._tell(verdict, recorded.position, recorded.recorded_at, recorded.stream, recorded.event, instead)
-        for event in left:
-            self._tell("decided now only", run[-1].position, run[-1].recorded_at, run[-1].stream, None, event)
+        last = [one for one in run if self._compares(one.position)][-1:]
+        for event in left if last else ():
+            self._tell("decided now only", last[0].position, last[0].recorded_at, last[0].stream, None, event)
+
+    def _counted(self, run: Sequence[Recorded]) -> int:
+        return sum(self._compares(one.position) for one in run)
 
     def _tell(
         self, verdict: Verdict, position: int, at: datetime, stream: str, recorded: Event | None, now: Event | None

@@ -8,17 +8,15 @@ happened. What is not simulated has the quota that it had, when it had it. Pods 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from statistics import median
 from typing import Protocol
 
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.multikueue.observations import WorkloadObserved
 from controlplane.controllers.quota.admission import events, facts
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.cycle import decide
@@ -27,30 +25,11 @@ from controlplane.controllers.quota.engine.forecast import said_by
 from controlplane.controllers.quota.engine.model import LONGEST_RUN, NO_STOP, Workload
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
+from controlplane.whatif.past import LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
 from controlplane.whatif.quota_history import PREEMPTED, QuotaRequest, granted
+from controlplane.whatif.seconds import nth, usually
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import QuotaClaim, SimulatedWorkload
-
-_QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
-
-
-def _nth(known: Sequence[float], number: int, usual: float) -> float:
-    """Return the seconds that something takes the next time: as many as it took then, or the last time that is
-    known."""
-    return known[min(number, len(known) - 1)] if known else usual
-
-
-def _usual(seconds: Iterable[float]) -> float:
-    found = list(seconds)
-    return median(found) if found else 0.0
-
-
-def apart_from_quota(
-    evictions: Iterable[tuple[datetime, WorkloadObserved]],
-) -> list[tuple[datetime, WorkloadObserved]]:
-    """Return the evictions that were for something else than what the engine decides, or what queues say."""
-    decided = ("Preempted", _QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED)
-    return [(at, seen) for at, seen in evictions if (one := seen.condition("Evicted")) and one.reason not in decided]
 
 
 class ManagementWorkloads(Protocol):
@@ -77,11 +56,11 @@ class EngineQuota:
         self._live: dict[str, SimulatedWorkload] = {}
         self._due: datetime | None = None
         self._said: set[object] = set()
-        self._gap = _usual(self._past.cycles)
+        self._gap = usually(self._past.cycles)
         self._told: dict[str, tuple[str, datetime]] = {}
         requests = self._past.requests.values()
-        self._write = timedelta(seconds=_usual(seconds for one in requests for seconds in one.grants))
-        self._drain = _usual(seconds for one in requests for seconds in one.drains)
+        self._write = timedelta(seconds=usually(seconds for one in requests for seconds in one.grants))
+        self._drain = usually(seconds for one in requests for seconds in one.drains)
         self.decided: list[tuple[str, str]] = []
         self.home: ManagementWorkloads
 
@@ -126,9 +105,9 @@ class EngineQuota:
         now, home = self._log.now, MANAGEMENT
         self._index.fold(Recorded(position=0, stream=stream, version=0, event=event, cluster=home, recorded_at=now))
         if isinstance(event, events.AdmissionClusterQueueObserved):
-            self._stop(event, _QUEUE_STOPPED, {event.name})
+            self._stop(event, QUEUE_STOPPED, {event.name})
         elif isinstance(event, events.AdmissionLocalQueueObserved):
-            self._stop(event, _LOCAL_QUEUE_STOPPED, {f"{event.namespace}/{event.name}"})
+            self._stop(event, LOCAL_QUEUE_STOPPED, {f"{event.namespace}/{event.name}"})
 
     def _stop(self, queue: events.AdmissionQueueObserved, reason: str, names: set[str]) -> None:
         """Take quota back as a queue says that is stopped: a reservation in any case, an admission if it is drained."""
@@ -174,7 +153,7 @@ class EngineQuota:
         if claim.admitted_at is not None:
             claim.ran += int((now - claim.admitted_at).total_seconds())
             claim.admitted_at = None
-        claim.drained_at = since + timedelta(seconds=_nth(claim.past.drains, claim.evictions, self._drain))
+        claim.drained_at = since + timedelta(seconds=nth(claim.past.drains, claim.evictions, self._drain))
         claim.evictions += 1
         claim.queued_at = float(int(now.timestamp())) if by_check else 0.0
         claim.lost_after = float(claim.ran) if lost and self._settings.readmission_order == LONGEST_RUN else 0.0
@@ -281,7 +260,7 @@ class EngineQuota:
         # As its condition will say, in whole seconds: who is preempted first goes by it.
         self._engine.put_workload(replace(info.workload, reserved_at=float(int(now))), now)
         claim = _claim(live)
-        seconds = _nth(claim.past.grants, claim.grants, self._write.total_seconds())
+        seconds = nth(claim.past.grants, claim.grants, self._write.total_seconds())
         claim.grants, claim.given = claim.grants + 1, (decision.cluster_queue, list(decision.checks))
         self._log.after(seconds, partial(self.home.grant, live, claim.grants))
 

@@ -15,7 +15,7 @@ from controlplane.kube.fields import UNFIT
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
 from controlplane.values import Value
-from controlplane.whatif.capacity import queue_place
+from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
 from controlplane.whatif.quota_objects import KINDS, given_object
 
@@ -40,7 +40,7 @@ class _Quota(Value, rename="camel", forbid_unknown_fields=True):
 
 def added_cluster(text: bytes, file: str) -> AddedCluster:
     """Return the cluster that a file describes; raises `InputError`."""
-    found = _read(text, file, _AddedClusterFile, "name: north-2, capacity: {cpu: 64}")
+    found = _one(text, file, _AddedClusterFile, "name: north-2, capacity: {cpu: 64}")
     if not found.name or found.name.startswith(MANAGEMENT) or "/" in found.name:
         raise InputError(f'{file}: name: "{found.name}" is no name of a MultiKueueCluster: write one such as north-2')
     if found.admission_seconds is not None and not 0 <= found.admission_seconds < 1e9:
@@ -74,7 +74,10 @@ def quotas(text: bytes, file: str) -> GivenQuotas:
                 raise InputError(f"{file}: {value['kind']} {stream.rpartition('/')[2]} is given twice: give it once")
             objects[stream] = event
         else:
-            capacities |= _capacities(value, file)
+            found = _capacities(value, file)
+            for place in sorted(capacities.keys() & found):
+                raise InputError(f"{file}: {_called(place)} is given twice: give it once")
+            capacities |= found
     return GivenQuotas(capacities=capacities, objects=objects)
 
 
@@ -82,16 +85,25 @@ def _capacities(value: Any, file: str) -> dict[str, dict[str, float]]:
     found = _convert(value, file, _Quota, "clusters: {north: {cpu: 64}}, clusterQueues: {team-a: {cpu: 128}}")
     if not found.clusters and not found.cluster_queues:
         raise InputError(f"{file}: it has no quota: write clusters: {{north: {{cpu: 64}}}}")
+    for field, named in (("clusters", found.clusters), ("clusterQueues", found.cluster_queues)):
+        for name in named:
+            if not name or "/" in name:
+                raise InputError(f'{file}: {field}: "{name}" is no name: write that of one which the log knows')
     of_queues = found.cluster_queues.items()
     return {name: _amounts(one, f"{file}: clusters.{name}") for name, one in found.clusters.items()} | {
         queue_place(name): _amounts(one, f"{file}: clusterQueues.{name}") for name, one in of_queues
     }
 
 
+def _called(place: str) -> str:
+    queue = place.partition("/")[2]
+    return f"clusterQueues.{queue}" if queue else f"clusters.{place}"
+
+
 def _object(value: dict[str, Any], where: str) -> tuple[str, Event]:
     """Return stream and observation of an object of Kueue's API."""
     kind, metadata = value["kind"], value.get("metadata")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f'{where}: kind: "{kind}" cannot be given: write one of {", ".join(KINDS)}')
     if value.get("apiVersion") != KINDS[kind].api_version:
         said, wanted = value.get("apiVersion"), KINDS[kind].api_version
@@ -116,8 +128,11 @@ def _documents(text: bytes, file: str) -> list[Any]:
     return [one.content for one in found] or [None]
 
 
-def _read(text: bytes, file: str, of: Any, example: str) -> Any:
-    return _convert(_documents(text, file)[0], file, of, example)
+def _one(text: bytes, file: str, of: Any, example: str) -> Any:
+    found = _documents(text, file)
+    if len(found) > 1:
+        raise InputError(f"{file}: it has {len(found)} documents: give each cluster in a file of its own")
+    return _convert(found[0], file, of, example)
 
 
 def _convert(value: Any, file: str, of: Any, example: str) -> Any:
@@ -130,6 +145,8 @@ def _convert(value: Any, file: str, of: Any, example: str) -> Any:
 def _amounts(quantities: Quantities, where: str) -> dict[str, float]:
     """Return amounts in base units (cores, bytes)."""
     found = {}
+    if not quantities:
+        raise InputError(f"{where}: it names no resource: write one such as {{cpu: 64}}")
     for name, quantity in quantities.items():
         try:
             amount = nanos(quantity) / NANO

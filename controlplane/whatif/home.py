@@ -8,19 +8,20 @@ job runs by its status. A job without checks runs here, for as long as it did. P
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
 
 from controlplane.controllers.multikueue import events as said
-from controlplane.controllers.multikueue.observations import JobGone, WorkloadGone, WorkloadObserved
+from controlplane.controllers.multikueue.observations import JobGone, Priority, WorkloadGone, WorkloadObserved
 from controlplane.controllers.quota.admission.events import AdmissionWorkloadObserved
 from controlplane.kube.conditions import REMOTE_LOST
-from controlplane.whatif.capacity import queue_place
 from controlplane.whatif.engine_quota import EngineQuota
-from controlplane.whatif.history import PastWorkload
-from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
+from controlplane.whatif.others import queue_place
+from controlplane.whatif.past import PastWorkload
+from controlplane.whatif.queue import LATER, PlaceQueues, QueuedWorkload
+from controlplane.whatif.seconds import UsualSeconds, nth
 from controlplane.whatif.simulated_log import SimulatedLog
 from controlplane.whatif.world import (
     ENDED,
@@ -28,6 +29,7 @@ from controlplane.whatif.world import (
     STOPPED,
     SimulatedWorkload,
     evicted,
+    moment,
     queued,
     reserved,
     stamp,
@@ -36,15 +38,21 @@ from controlplane.whatif.world import (
 )
 
 _replace = msgspec.structs.replace
+_CYCLES = 0.1  # seconds: who gets quota within them was in the queue when there was some
 
 
 class ManagementCluster:
     """The Workloads and jobs of users; `pasts` tell which ClusterQueue a LocalQueue leads to."""
 
     def __init__(
-        self, log: SimulatedLog, places: PlaceQueues, engine: EngineQuota, pasts: Iterable[PastWorkload]
+        self,
+        log: SimulatedLog,
+        places: PlaceQueues,
+        engine: EngineQuota,
+        pasts: Iterable[PastWorkload],
+        usual: UsualSeconds,
     ) -> None:
-        self._log, self._places, self._engine = log, places, engine
+        self._log, self._places, self._engine, self._usual = log, places, engine, usual
         engine.home = self
         self._like = {(one.first.namespace, one.first.queue_name): one.reserved for one in pasts if one.reserved}
 
@@ -55,33 +63,44 @@ class ManagementCluster:
 
     def enter(self, live: SimulatedWorkload) -> None:
         """Wait for quota on the management cluster."""
-        local, like = live.local, self._like_of(live)
+        local = live.local
         if local is None or live.waits or live.holds or live.finished or not local.active:
             return
         if live.claim is not None:
             self._engine.wait(live)
-            return
-        if like is None:
-            return
-        live.waits, live.place = True, queue_place(like.cluster_queue)
-        self._places.of(live.place).enter(
-            QueuedWorkload(
-                -live.priority,
-                live.past.arrived.replace(microsecond=0),  # as Kueue orders them: by whole seconds
-                live.past.turn or self._log.position,
-                live.request,
-                partial(self._reserve, live, like),
-                lambda: live.local is None or live.finished,
-            )
+        elif (like := self._like_of(live)) is not None:
+            queued = self._queued(live, like)
+            self._places.of(live.place).enter(queued)
+
+    def _queued(self, live: SimulatedWorkload, like: WorkloadObserved) -> QueuedWorkload:
+        """Let a Workload wait for room, from now on, in the order of its queue: Kueue goes by whole seconds."""
+        live.waits, live.place, live.entries = True, queue_place(like.cluster_queue), live.entries + 1
+        entry, stays = live.entries, live.past.stays
+        return QueuedWorkload(
+            -live.priority,
+            live.queued_at or live.past.arrived.replace(microsecond=0),
+            stays[min(live.stays, len(stays) - 1)].order if stays else LATER,
+            live.request,
+            partial(self._reserve, live, like),
+            lambda: live.local is None or live.finished or not live.waits or live.entries != entry,
         )
 
     def _like_of(self, live: SimulatedWorkload) -> WorkloadObserved | None:
         return live.past.reserved or self._like.get((live.past.first.namespace, live.past.first.queue_name))
 
     def _reserve(self, live: SimulatedWorkload, like: WorkloadObserved) -> None:
-        live.waits, live.holds = False, True
-        assert live.local is not None, "it waits"
-        self.tell(live, reserved(live.local, like, self._log.now, ""))
+        live.waits, live.holds, live.stays, live.queued_at = False, True, live.stays + 1, None
+        stays = live.past.stays
+        seconds = self._log.near(0.0, stays[live.stays - 1].since if live.stays <= len(stays) else None)
+        if seconds:
+            self._log.after(seconds, partial(self._reserved, live, like, live.stays))
+        else:
+            self._reserved(live, like, live.stays)
+
+    def _reserved(self, live: SimulatedWorkload, like: WorkloadObserved, stays: int) -> None:
+        """Let the quota of a Workload be seen, when it was, if that is about when it got it."""
+        if live.local is not None and live.holds and live.stays == stays:
+            self.tell(live, reserved(live.local, like, self._log.now, ""))
 
     def grant(self, live: SimulatedWorkload, grants: int) -> None:
         """Let it be seen that the engine gave a Workload quota, the how manieth time, unless it lost it meanwhile."""
@@ -144,10 +163,21 @@ class ManagementCluster:
         local = live.local
         if local is None or live.finished:
             return
-        priority = _replace(local.priority, value=seen.priority)
-        if (priority, seen.active) != (local.priority, local.active):
-            self.tell(live, _replace(local, priority=priority, active=seen.active))
+        self._change(live, _replace(local.priority, value=seen.priority), active=seen.active)
         self._engine.change(live, seen)
+
+    def change_in_place(self, live: SimulatedWorkload, seen: WorkloadObserved) -> None:
+        """Let be seen what somebody changed of a Workload, where it has its place in one queue."""
+        if live.local is None or live.finished:
+            return
+        self._change(live, seen.priority, active=seen.active)
+        live.waits = False  # with another priority its place is another one
+        self.enter(live)
+
+    def _change(self, live: SimulatedWorkload, priority: Priority, *, active: bool) -> None:
+        local = live.local
+        if local is not None and (priority, active) != (local.priority, local.active):
+            self.tell(live, _replace(local, priority=priority, active=active))
 
     def _evict(
         self,
@@ -165,10 +195,22 @@ class ManagementCluster:
         self.tell(live, evicted(live.local, check, self._log.now, "", reason))
         if live.claim is not None:
             self._engine.evicted(live.claim, since or self._log.now, by_check=bool(check), lost=lost)
+        else:
+            self._evicted(live, by_check=bool(check))
         if live.job is not None and not live.job.suspended:
             live.job = _replace(live.job, suspended=True, resource_version=self._log.version())
             self._log.record(live.past.job_stream, live.job)
         self.requeue(live, seconds)
+
+    def _evicted(self, live: SimulatedWorkload, *, by_check: bool) -> None:
+        """Note from when on the quota of one that was evicted is free, and which place it has in its queue then."""
+        now, past = self._log.now, live.past
+        stay = past.stays[live.stays - 1] if 0 < live.stays <= len(past.stays) else None
+        seconds = nth(past.drains, live.evictions, self._usual.drain)
+        seconds = self._log.near(seconds, stay.until if stay is not None else None)
+        live.drained_at = now + timedelta(seconds=seconds)
+        live.evictions += 1
+        live.queued_at = now.replace(microsecond=0) if by_check else None
 
     def settle(self, live: SimulatedWorkload) -> None:
         """Do what the core had not done yet when the time began: evict what is to be retried, admit what is ready,
@@ -191,16 +233,49 @@ class ManagementCluster:
         local = live.local
         if local is None or live.finished or not local.is_true("Evicted") or not local.is_true("QuotaReserved"):
             return
-        drained_at = live.claim.drained_at if live.claim is not None else None
+        drained_at = live.claim.drained_at if live.claim is not None else live.drained_at
         if drained_at is not None and drained_at > self._log.now:
             self._log.at(drained_at, partial(self.requeue, live, seconds))
         elif live.job is None or live.job.inactive:
             self.tell(live, queued(local, self._log.now, ""))
             if live.claim is not None:
                 self._engine.wait(live, seconds)
-                return
+            else:
+                self._queue_again(live, seconds)
+
+    def _queue_again(self, live: SimulatedWorkload, seconds: float) -> None:
+        """Give quota back, and wait for some again: in the queue before others are looked at, if that is at once."""
+        like = self._like_of(live)
+        if not self._places.of(live.place).stopped:
+            seconds = max(seconds, self._waits_again(live))
+        if seconds or like is None or not live.holds or live.local is None or not live.local.active:
             self.give_back(live)
             self._log.after(seconds, partial(self.enter, live))
+            return
+        place, live.holds = self._places.of(live.place), False
+        if place.stopped:
+            place.leave(live.request)
+            place.when_open(partial(self.enter, live))
+            return
+        waits = self._queued(live, like)
+        place.leave(live.request, waits._replace(priority=-LATER) if self._kept(live) else waits)
+
+    def _kept(self, live: SimulatedWorkload) -> bool:
+        """Whether one that gave its quota back had some again at once, whoever waited."""
+        stays = live.past.stays
+        if not 0 < live.stays < len(stays):
+            return False
+        before, again = stays[live.stays - 1], stays[live.stays]
+        return before.until is not None and (again.since - before.until).total_seconds() <= _CYCLES
+
+    def _waits_again(self, live: SimulatedWorkload) -> float:
+        """Return for how many seconds one waited again although there was room; 0 if it was in the next cycles."""
+        stays = live.past.stays
+        if live.stays >= len(stays):
+            return 0.0
+        since = stays[live.stays].since
+        known = self._log.capacities.later.get(live.stream, {}).get(since, 0.0)
+        return self._log.near(known, since) if known > _CYCLES else 0.0
 
     def take_back(self, live: SimulatedWorkload, seen: WorkloadObserved) -> None:
         """Evict a Workload as Kueue once did for a reason of its own."""
@@ -215,6 +290,16 @@ class ManagementCluster:
         """Take over a job that runs here when the time begins."""
         if live.holds and live.past.reserved is None and live.past.finished is not None:
             self._log.at(live.past.finished, partial(self._ended, live, 0))
+
+    def adopt_eviction(self, live: SimulatedWorkload) -> None:
+        """Take over that one was evicted when the time begins: from when on its quota is free, and its place."""
+        condition = live.local.condition("Evicted") if live.local is not None else None
+        if condition is None or condition.status != "True":
+            return
+        if condition.reason == "AdmissionCheck":
+            live.queued_at = moment(condition.last_transition_time)
+        if live.holds and 0 < live.stays <= len(live.past.stays):
+            live.drained_at = live.past.stays[live.stays - 1].until
 
     def _ended(self, live: SimulatedWorkload, grants: int) -> None:
         """End a job that runs here, unless it was stopped meanwhile."""
@@ -305,7 +390,6 @@ class ManagementCluster:
         )
         self._log.record(live.past.job_stream, live.job)
         if ended:
-            seconds = live.past.finish_seconds if live.claim is not None else 0.0
-            self._log.after(seconds, partial(self._finish, live))
+            self._log.after(self._log.near(live.past.finish_seconds, live.past.finished), partial(self._finish, live))
         else:
             self.requeue(live)

@@ -14,6 +14,8 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.values import Value
 from controlplane.whatif.capacity import Capacity, Room
 
+LATER = 2**60
+"""The number of one that never was let in, as far as is known: of the same age, others are first."""
 _PASSED = 64
 """So many that do not fit are passed over in one look."""
 
@@ -29,31 +31,63 @@ class QueuedWorkload(NamedTuple):
     gone: Callable[[], bool]
 
 
-class PlaceQueue:
-    """A place with its room, and who waits for it."""
+AtLast = Callable[[Callable[[], None]], None]
 
-    def __init__(self, capacity: Capacity) -> None:
+
+def at_once(act: Callable[[], None]) -> None:
+    """Have something happen."""
+    act()
+
+
+class PlaceQueue:
+    """A place with its room, and who waits for it. `stopped`: nobody is let in; `at_last` has something happen once
+    all of a moment has happened."""
+
+    def __init__(self, capacity: Capacity, at_last: AtLast = at_once) -> None:
         self.room = Room(capacity)
+        self.stopped = False
+        self._at_last, self._asked = at_last, False
+        self._evicted: list[Callable[[], None]] = []
         self._waiting: list[QueuedWorkload] = []
         self._looking = False
 
     def enter(self, one: QueuedWorkload) -> None:
         """Wait for room; get it at once if there is some."""
-        if not self._waiting and self.room.fits(one.request):
-            self.room.take(one.request)
-            one.admit()
-            return
         insort(self._waiting, one, key=lambda waiting: waiting[:3])
-        self.look()
+        self.ask()
 
-    def leave(self, request: Capacity) -> None:
-        """Give room back."""
+    def leave(self, request: Capacity, waits: QueuedWorkload | None = None) -> None:
+        """Give room back; `waits`: and wait for some again, in one's place, before others get what was given back."""
         self.room.take(request, -1)
+        if waits is not None:
+            insort(self._waiting, waits, key=lambda waiting: waiting[:3])
+        self.ask()
+
+    def stop(self, *, stopped: bool = True) -> None:
+        """Let nobody in until it is not stopped any more."""
+        self.stopped = stopped
+        self.ask()
+        while not stopped and self._evicted:
+            self._at_last(self._evicted.pop(0))
+
+    def when_open(self, act: Callable[[], None]) -> None:
+        """Have something happen once it is not stopped any more, and who waits then was looked at: Kueue queues those
+        again then that it evicted."""
+        self._evicted.append(act)
+
+    def ask(self) -> None:
+        """Let in whoever fits, once all that comes and leaves at this moment has."""
+        if self._waiting and not self._asked:
+            self._asked = True
+            self._at_last(self._look)
+
+    def _look(self) -> None:
+        self._asked = False
         self.look()
 
     def look(self) -> None:
         """Let in whoever fits, in order."""
-        if self._looking or not self._waiting:
+        if self._looking or self.stopped or not self._waiting:
             return
         self._looking = True
         try:
@@ -82,30 +116,33 @@ class AddedCluster(Value):
 
 
 class PlaceQueues:
-    """The queues of all places: of what is `known`, of what was `told` instead, and of the clusters that are
-    `added`."""
+    """The queues of all places: of what is `known`, of what was `told` instead of some resources, and of the clusters
+    that are `added`."""
 
     def __init__(
-        self, known: Mapping[str, Capacity], told: Mapping[str, Capacity], added: Mapping[str, AddedCluster]
+        self,
+        known: Mapping[str, Capacity],
+        told: Mapping[str, Capacity],
+        added: Mapping[str, AddedCluster],
+        at_last: AtLast = at_once,
     ) -> None:
-        self._known, self._told, self._added = known, told, added
+        self._known, self._told, self._added, self._at_last = known, told, added, at_last
         self._places: dict[str, PlaceQueue] = {}
 
     def of(self, name: str) -> PlaceQueue:
         """Return the queue of a place."""
         queue = self._places.get(name)
         if queue is None:
-            queue = self._places[name] = PlaceQueue(self.capacity(name))
+            queue = self._places[name] = PlaceQueue(self.capacity(name), self._at_last)
         return queue
 
     def capacity(self, name: str) -> Capacity:
         """Return what fits at a place."""
-        told = self._told
-        if name in told:
-            return told[name]
         if name in self._added:
             return self._added[name].capacity
         found = dict(self._known.get(name, {}))
+        if name in self._told:
+            return {**found, **self._told[name]}
         if name.startswith(f"{MANAGEMENT}/"):
             # The quota of the management cluster is that of its workers together: with a cluster it grows.
             for one in self._added.values():

@@ -13,7 +13,8 @@ from controlplane.controllers.quota.admission.observe import observation, stream
 from controlplane.kube.fields import BadValue
 from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, Json
 from controlplane.log.event import Event
-from controlplane.whatif.capacity import Capacity, queue_place
+from controlplane.whatif.capacity import Capacity
+from controlplane.whatif.others import queue_place
 from controlplane.whatif.quota_history import QuotaHistory
 
 KINDS = {kind.kind: kind for kind in (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS)}

@@ -19,14 +19,19 @@ from controlplane.controllers.multikueue.observations import MultiKueueConfigObs
 from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
 from controlplane.log.event import Event, Recorded
 from controlplane.values import Value
-from controlplane.whatif.capacity import Capacities, Capacity, queue_place
+from controlplane.whatif.capacity import Capacities, Capacity
 from controlplane.whatif.history import History
 from controlplane.whatif.measure import Measures
+from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
 from controlplane.whatif.quota_objects import with_nominal
 
 _AT_ONCE = 200_000
 """No more events than these follow from one another at one time: whatever makes more of them would not end."""
+_LAST = 2**62
+_NEAR = 0.1
+"""What would happen within so many seconds of when it was recorded happens then: small differences of times would add
+up to other choices in a full fleet."""
 
 
 class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
@@ -34,9 +39,9 @@ class SimulationStuck(Exception):  # noqa: N818 - a state of the simulation
 
 
 class Alternative(Value):
-    """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as well;
-    `capacities` take the place of what is known of places, and `objects`, by their streams, of the recorded ones that
-    quota rests on."""
+    """What is to be otherwise: no Workload is offered to the clusters `without`; those `added` are offered to as
+    well; `capacities` take the place of what is known of places, and `objects`, by their streams, of the recorded
+    ones that quota rests on."""
 
     without: frozenset[str] = frozenset()
     added: tuple[AddedCluster, ...] = ()
@@ -106,13 +111,25 @@ class SimulatedLog:
             act()
 
     def at(self, when: datetime, act: Callable[[], None], order: int = 0) -> None:
-        """Have something happen at a time, not before now; of what happens at the same time the least `order` first."""
+        """Have something happen at a time, not before now; of what happens at the same time the least `order`
+        first."""
         self._number += 1
         heapq.heappush(self._queue, (max(when, self.now), order, self._number, act))
+
+    def at_last(self, act: Callable[[], None]) -> None:
+        """Have something happen once all of this moment has happened."""
+        self.at(self.now, act, _LAST)
 
     def after(self, seconds: float, act: Callable[[], None], order: int = 0) -> None:
         """Have something happen some seconds from now."""
         self.at(self.now + timedelta(seconds=seconds), act, order)
+
+    def near(self, seconds: float, recorded: datetime | None) -> float:
+        """Return in how many seconds something happens: when it was recorded, if that is about the same."""
+        if recorded is None:
+            return seconds
+        known = (recorded - self.now).total_seconds()
+        return max(known, 0.0) if abs(known - seconds) <= _NEAR else seconds
 
     def record(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> Recorded:
         """Let something be in the log: fold and measure it."""

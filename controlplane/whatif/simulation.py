@@ -21,6 +21,7 @@ from controlplane.controllers.connectivity.events import (
     ClusterLost,
     ClusterRecovered,
     ClusterStandby,
+    ClusterSuspected,
     KindSynced,
     ServiceStarted,
     cluster_stream,
@@ -39,6 +40,7 @@ from controlplane.whatif.quota_history import ADMISSION
 from controlplane.whatif.simulated_log import Alternative, SimulatedLog
 
 _AWAY = (ClusterLost, ClusterConnectFailed, ClusterDisconnected, ClusterStandby)
+_NOT_IN_VIEW = (*_AWAY, ClusterSuspected)
 _BACK = (KindSynced, ClusterConnected, ClusterRecovered)
 
 
@@ -82,9 +84,9 @@ class Simulation:
             self._answers.engine.before(recorded)
             return
         event, cluster = recorded.event, recorded.cluster
-        if recorded.stream == cluster_stream(cluster) and isinstance(event, _AWAY):
+        if recorded.stream == cluster_stream(cluster) and isinstance(event, _NOT_IN_VIEW):
             self._answers.workers.away.add(cluster)
-        elif recorded.stream == cluster_stream(cluster) and isinstance(event, ClusterConnected):
+        elif recorded.stream == cluster_stream(cluster) and isinstance(event, ClusterConnected | ClusterRecovered):
             self._answers.workers.away.discard(cluster)
 
     # --- playing -----------------------------------------------------------------------------------------------------
@@ -122,14 +124,15 @@ class Simulation:
     def _schedule(self) -> None:
         """Note when Workloads arrive, clusters fall silent, and nobody leads."""
         log = self._log
+        self._answers.elsewhere()
         for past in self._history.workloads.values():
             if past.arrived > log.begin and not past.why_not:
                 log.at(past.arrived, self._answers.arrival(past))
-        for at, cluster in self._history.silences:
-            if at > log.begin:
+        for at, told, cluster in self._history.silences:
+            if told > log.begin:  # what was told before is known
                 log.at(at, partial(self._answers.workers.away.add, cluster))
         for since, until in self._history.absences:
-            if since > log.begin:
+            if until > log.begin:
                 log.at(since, partial(self._leave, until))
 
     # --- what happens beside Workloads -------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.kube.conditions import Condition
-from controlplane.whatif.history import PastCopy, PastWorkload
+from controlplane.whatif.past import PastCopy, PastWorkload
 from controlplane.whatif.quota_history import QuotaRequest
 
 RUNS, ENDED, STOPPED = "what-if: runs", "what-if: ended", "what-if: stopped"
@@ -29,18 +29,21 @@ _replace = msgspec.structs.replace
 
 
 class SimulatedCopy:
-    """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue."""
+    """A copy on a cluster, and its job there. `holds`: it has quota. `waits`: it is in the cluster's queue, `entries`:
+    how often it came there. `ends` and `stops`: how often its job was begun or stopped, and it was evicted."""
 
     __slots__ = (
         "clone",
         "cluster",
         "ends",
+        "entries",
         "holds",
         "job",
         "left",
         "past",
         "remaining",
         "since",
+        "stops",
         "waits",
         "wanted",
     )  # fmt: skip
@@ -52,7 +55,11 @@ class SimulatedCopy:
         self.holds = self.waits = self.left = self.wanted = False
         self.since: datetime | None = None
         self.remaining: float | None = None
-        self.ends = 0
+        self.ends = self.entries = self.stops = 0
+
+    def has(self, of: str) -> bool:
+        """Whether there is a clone (of a `Workload`), or a job."""
+        return (self.clone if of == "Workload" else self.job) is not None
 
 
 class QuotaClaim:
@@ -79,11 +86,13 @@ class QuotaClaim:
 
 class SimulatedWorkload:
     """A Workload, its job, its copies by cluster, and those `coming`. `holds`: it has quota on the management cluster;
-    `claim`: where the engine decides about that, what it is told."""
+    `claim`: where the engine decides about that, what it is told. Elsewhere it has had some `stays` times, is in the
+    queue there for the how manieth time (`entries`) since `queued_at`, or its creation if that is None, and the quota
+    of which it was evicted is free from `drained_at` on."""
 
     __slots__ = (
-        "claim", "coming", "copies", "created", "finished", "holds", "job", "local", "nominations", "past", "place", "placed",
-        "request", "stream", "waits",
+        "claim", "coming", "copies", "created", "drained_at", "entries", "evictions", "finished", "holds", "job", "local",
+        "nominations", "past", "place", "placed", "queued_at", "request", "stays", "stream", "waits",
     )  # fmt: skip
 
     def __init__(self, past: PastWorkload, request: dict[str, float], asked: QuotaRequest | None = None) -> None:
@@ -97,7 +106,9 @@ class SimulatedWorkload:
         self.coming: dict[str, SimulatedCopy] = {}
         self.created: dict[str, int] = {}
         self.placed: list[str] = []
-        self.nominations = 0
+        self.nominations = self.entries = self.stays = self.evictions = 0
+        self.queued_at: datetime | None = None
+        self.drained_at: datetime | None = None
 
     @property
     def priority(self) -> int:
@@ -121,6 +132,14 @@ class SimulatedWorkload:
 def stamp(at: datetime) -> str:
     """Return a time as an API server writes it."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str) -> datetime | None:
+    """Return the time that an API server wrote; None if it is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def with_conditions(
@@ -198,7 +217,7 @@ def new_clone(local: WorkloadObserved, version: str, *, gated: bool) -> CloneObs
 
 
 def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJobObserved:
-    """Return the copy of a job that runs."""
+    """Return the copy of a job as it is when it was made: its worker's Kueue starts it."""
     return RemoteJobObserved(
         namespace=job.namespace,
         name=job.name,
@@ -207,10 +226,11 @@ def new_job(live: SimulatedWorkload, job: JobObserved, version: str) -> RemoteJo
         generation=1,
         kind=job.kind,
         prebuilt=live.stream.rpartition("/")[2],
-        inactive=False,
+        suspended=True,
+        inactive=True,
         synced=job.synced,
         size=job.size,
-        status=RUNS,
+        status=STOPPED,
     )
 
 

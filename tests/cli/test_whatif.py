@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 from controlplane.__main__ import run
 from controlplane.audit.reads import READ
 from controlplane.cli import cli
+from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.dst.play import plan_of
 from tests.audit.database import keep
 from tests.audit.queue_history import Run, play
@@ -78,13 +80,14 @@ def test_as_it_was(url: str) -> None:
     assert code == 0
     assert list(found) == [
         "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
-        "recorded", "played", "alternative", "queues", "quota",
+        "recorded", "played", "alternative", "queues", "quota", "settings_changed",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
     assert found["placements"] == {"recorded": 30, "agree": 30, "share": 1.0, "differ": []}
     assert list(found["recorded"]) == list(found["played"]) == FIGURES
     assert found["recorded"]["moves"] == found["played"]["moves"] == 0
     assert found["queues"] == {"cluster-queue": "capacity"}
+    assert found["settings_changed"] == []
     assert found["quota"] == {"recorded": 0, "agree": 0, "share": 1.0, "differ": []}
     given = {name: one["given"] for name, one in found["recorded"]["queues"].items()}
     assert given == {"cluster-queue": 30}
@@ -234,6 +237,20 @@ def test_a_part(url: str) -> None:
     assert found["reproduced"]
 
 
+def test_what_was_committed_at_one_moment_belongs_together(url: str) -> None:
+    """A time that begins amid a batch has not lost the rest of it."""
+    events = played(QUEUED)
+    amid = [
+        one.position
+        for one, following in itertools.pairwise(events)
+        if one.recorded_at == following.recorded_at and isinstance(following.event, WinnerChosen)
+    ]
+    for position in amid[3:12:4]:
+        found = asked(url, "--from", str(position + 1))[1]
+        assert found["placements"]["differ"] == []
+        assert found["placements"]["share"] == 1.0
+
+
 def test_the_output_is_the_same_each_time(url: str) -> None:
     def digest() -> str:
         return hashlib.sha256(invoke(url, "--without", "w2", "-o", "json").stdout.encode()).hexdigest()
@@ -274,6 +291,15 @@ def test_what_cannot_be_done_is_one_sentence(
     assert (found, said in text, len(text.splitlines())) == (code, True, 1), text
 
 
+W4 = "name: w4\ncapacity: {cpu: 1}\n"
+
+
+def test_a_cluster_is_added_once(url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    twice = ["--add-cluster", file(tmp_path, W4)] * 2
+    code, told = fails(capsys, url, "whatif", *twice)
+    assert (code, "--add-cluster: the cluster w4 is given twice: give it once" in told) == (2, True), told
+
+
 @pytest.mark.parametrize(
     ("option", "text", "code", "said"),
     [
@@ -303,6 +329,14 @@ def test_what_cannot_be_done_is_one_sentence(
         ),
         ("--quota", "- a", 2, "Expected `object`, got `array`: write something such as"),
         ("--policy", "multikueue: {stepSize: none}", 3, "multikueue.stepSize"),
+        ("--policy", "multikueue: {dispatcherName: example.com/x}", 2, "nominated by example.com/x, which is no part"),
+        ("--policy", "{run: {controllers: [candidates]}, candidates: {cluster: home}}", 2, "no Workloads are disp"),
+        ("--add-cluster", "{name: w4, capacity: {}}", 2, "capacity: it names no resource: write one such as {cpu: 64}"),
+        ("--add-cluster", f"{W4}---\n{W4}", 2, "it has 2 documents: give each cluster in a file of its own"),
+        ("--quota", "clusters: {w1: {}}", 2, "clusters.w1: it names no resource: write one such as {cpu: 64}"),
+        ("--quota", "clusters: {w1: {cpu: 1}}\n---\nclusters: {w1: {cpu: 2}}\n", 2, "clusters.w1 is given twice: give"),
+        ("--quota", "clusterQueues: {a/b: {cpu: 1}}", 2, 'clusterQueues: "a/b" is no name: write that of one'),
+        ("--quota", "kind: [1]", 2, "cannot be given: write one of ClusterQueue, Cohort, ResourceFlavor"),
     ],
 )
 def test_a_file_that_does_not_say_what_it_should_is_one_sentence(
@@ -311,29 +345,6 @@ def test_a_file_that_does_not_say_what_it_should_is_one_sentence(
     found, told = fails(capsys, url, "whatif", option, file(tmp_path, text))
     assert (found, said in told) == (code, True), told
     assert code == 3 or len(told.splitlines()) == 1
-
-
-def test_a_dispatcher_that_is_somebody_else_s_cannot_be_played(
-    capsys: pytest.CaptureFixture[str], postgres_server: postgres.Server, migrated_template: str
-) -> None:
-    import msgspec
-
-    from controlplane.controllers.connectivity.events import PolicyInForce
-
-    name = postgres.new_name("foreign")
-    made = postgres_server.create(name, migrated_template)
-    try:
-        events = [
-            msgspec.structs.replace(one, event=msgspec.structs.replace(one.event, dispatcher="example.com/nominator"))
-            if isinstance(one.event, PolicyInForce)
-            else one
-            for one in played(QUEUED)[:60]
-        ]
-        asyncio.run(keep(made, events))
-        code, text = fails(capsys, made, "whatif")
-        assert (code, "clusters were nominated by example.com/nominator, which is no part" in text) == (5, True)
-    finally:
-        postgres_server.drop(name)
 
 
 async def test_without_clusters_there_is_no_table_of_clusters(database_url: str) -> None:

@@ -41,6 +41,7 @@ class Past:
     ) -> SimulationResult:
         """Play it from a position on; `quota` is how the engine decides, if otherwise than in the log."""
         began = self.events[begin - 1].recorded_at if begin else self.begin
+        begin = sum(one.recorded_at <= began for one in self.events)
         changed = msgspec.structs.replace(in_force(self.events).policy, **(policy or {}))
         by = quota or engine_settings(settings_of([BUILTIN]))
         given = Alternative(**alternative)

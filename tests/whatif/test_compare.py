@@ -23,7 +23,7 @@ from controlplane.controllers.multikueue.nominate import INCREMENTAL
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
-from controlplane.whatif.compare import AFTER, PATIENCE, Difference, together
+from controlplane.whatif.compare import AFTER, PATIENCE, DecisionComparison, Difference, together
 from controlplane.whatif.deciders import DECISIONS, Deciders
 from tests.audit.script import Script
 from tests.dst.plans import plan, step
@@ -60,8 +60,6 @@ def test_without_trouble_all_agree() -> None:
 def test_what_is_compared_ends_with_its_positions() -> None:
     events = played(QUIET)
     decisions = [one.position for one in events if isinstance(one.event, DECISIONS)]
-    from controlplane.whatif.compare import DecisionComparison
-
     comparison = DecisionComparison(Deciders(in_force(events)), decisions[3] - 1, decisions[9])
     for one in events:
         comparison.take(one)
@@ -69,6 +67,22 @@ def test_what_is_compared_ends_with_its_positions() -> None:
     assert found.agree == 7
     assert comparison.ended_before(events[-1].recorded_at)
     assert not comparison.ended_before(events[0].recorded_at)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_what_is_compared_may_begin_or_end_amid_what_was_decided_together(begins: bool) -> None:
+    events = played(QUIET)
+    decisions = [one.position for one in events if isinstance(one.event, DECISIONS)]
+    found = []
+    for position in range(5, len(events), 2):
+        begin, end = (position, None) if begins else (0, position)
+        comparison = DecisionComparison(Deciders(in_force(events)), begin, end)
+        for one in events:
+            comparison.take(one)
+        found.append(comparison.finish())
+        within = [one for one in decisions if begin < one <= (end or len(events))]
+        assert (found[-1].decisions, found[-1].agree) == (len(within), len(within))
+    assert [one.differences for one in found] == [[]] * len(found)
 
 
 def changed(events: Sequence[Recorded], of: type, **fields: Any) -> tuple[int, list[Recorded]]:

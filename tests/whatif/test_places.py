@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +19,7 @@ from controlplane.log.event import Event, Recorded
 from controlplane.whatif import simulated_log
 from controlplane.whatif.capacity import Capacities, Room
 from controlplane.whatif.history import History
-from controlplane.whatif.queue import AddedCluster, PlaceQueue, PlaceQueues, QueuedWorkload
+from controlplane.whatif.queue import AddedCluster, AtLast, PlaceQueue, PlaceQueues, QueuedWorkload, at_once
 from controlplane.whatif.simulated_log import SimulationStuck
 from tests.dst.plans import plan, step
 from tests.whatif.past import past
@@ -41,8 +42,8 @@ def test_room_is_bounded_by_what_the_capacity_names() -> None:
 class Line:
     """A queue with what was let in, by name."""
 
-    def __init__(self, cpus: float) -> None:
-        self.queue, self.admitted = PlaceQueue({"cpu": cpus}), list[str]()
+    def __init__(self, cpus: float, at_last: AtLast = at_once) -> None:
+        self.queue, self.admitted = PlaceQueue({"cpu": cpus}, at_last), list[str]()
         self.gone: set[str] = set()
         self._number = 0
 
@@ -91,6 +92,41 @@ def test_the_quota_of_the_management_cluster_grows_with_a_cluster() -> None:
     )
     assert places.capacity("@management/q") == {"cpu": 7.0}
     assert places.clusters() == {"w1": {"cpu": 2.0}, "w2": {"cpu": 3.0, "memory": 9.0}}
+
+
+def test_what_is_not_told_of_a_place_is_as_it_is_known() -> None:
+    known = {"w1": {"cpu": 4.0, "memory": 8.0}}
+    assert PlaceQueues(known, {"w1": {"cpu": 2.0}}, {}).capacity("w1") == {"cpu": 2.0, "memory": 8.0}
+
+
+def test_nobody_is_let_in_while_a_queue_is_stopped_and_who_was_evicted_comes_last() -> None:
+    line = Line(1.0)
+    line.enter("first", 1.0)
+    line.queue.stop()
+    line.queue.leave({"cpu": 1.0})
+    line.queue.when_open(lambda: line.enter("first", 1.0))
+    line.enter("second", 1.0, second=1)
+    assert line.admitted == ["first"]
+    line.queue.stop(stopped=False)
+    assert line.admitted == ["first", "second"]
+    line.queue.leave({"cpu": 1.0})
+    assert line.admitted == ["first", "second", "first"]
+
+
+def test_room_is_looked_for_once_all_of_a_moment_has_happened() -> None:
+    """Of two that leave together one gave too little room for the older of those that wait."""
+    acts: list[Callable[[], None]] = []
+    line = Line(2.0, acts.append)
+    line.enter("one", 1.0)
+    line.enter("two", 1.0)
+    acts.pop()()
+    line.enter("large", 2.0, second=1)
+    line.enter("small", 1.0, second=2)
+    line.queue.leave({"cpu": 1.0})
+    line.queue.leave({"cpu": 1.0})
+    while acts:
+        acts.pop()()
+    assert line.admitted == ["one", "two", "large"]
 
 
 def observed(*events: tuple[str, Event]) -> History:
