@@ -146,6 +146,13 @@ def refused(state: W, event: WriteFailed, trouble: WriteFailure | None = None) -
     return _replace(dropped(state, event.target), trouble={**state.trouble, event.target: trouble or trouble_of(event)})
 
 
+def is_late(state: OpenWrites[Any, Any], target: str, recorded: Recorded) -> bool:
+    """Whether an outcome is that of a write which is open no more, while another one to the same target is: it was
+    appended behind what closed the one and led to the other."""
+    effect = state.effects.get(target)
+    return effect is not None and recorded.caused_by not in (0, effect.position)
+
+
 def dropped(state: W, target: str) -> W:
     """Return the state without the open write to a target."""
     if target not in state.effects:

@@ -91,7 +91,7 @@ class Scene:
         )
         self.fold(self.stream, refused)
 
-    def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT) -> None:
+    def fold(self, stream: str, event: Event, cluster: str = MANAGEMENT, caused_by: int = 0) -> None:
         self.position += 1
         self.versions[stream] = self.versions.get(stream, 0) + 1
         recorded = Recorded(
@@ -100,6 +100,7 @@ class Scene:
             version=self.versions[stream],
             event=event,
             cluster=cluster,
+            caused_by=caused_by,
             recorded_at=self.now,
         )
         self.told = fold_as_anticipated(self.fleet.index, [recorded], self.fleet.fold)

@@ -8,7 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.controllers.multikueue.events import DeactivationDecided, RemovalDecided
+from controlplane.controllers.multikueue.events import (
+    CloneDecided,
+    DeactivationDecided,
+    EffectFailed,
+    EffectUnneeded,
+    RemovalDecided,
+)
+from controlplane.log.event import Event
 from tests.multikueue.scene import STREAM, Scene
 
 
@@ -86,3 +93,22 @@ def test_a_copy_whose_api_server_fails_is_not_stopped_for_that() -> None:
     assert isinstance(removal, RemovalDecided)
     scene.refuses(removal, 500, "InternalError", timedelta(minutes=1))
     assert scene.names() == []
+
+
+@pytest.mark.parametrize("outcome", ["unneeded", "failed"])
+def test_what_comes_of_a_removal_late_says_nothing_of_the_copy_that_is_made_in_its_place(outcome: str) -> None:
+    """It was appended behind the news that the copy is gone, and closed the creation of the next one."""
+    scene = Scene("a").clone("a", finalizers=["kueue.x-k8s.io/resource-in-use"], spec_key="old")
+    scene.nominated("a")
+    removal = scene.state.effects["a/Workload"]
+    scene.clone_gone("a")
+    assert scene.names() == ["Clone a"]
+    action, target = type(removal.decision).__name__, removal.decision.target
+    late: Event = EffectUnneeded(target=target, action=action, resource_version="")
+    if outcome == "failed":
+        late = EffectFailed(
+            target=target, action=action, code=404, error="NotFound", message="", failures=1, retry_at=scene.now
+        )
+    scene.fold(STREAM, late, "a", caused_by=removal.position)
+    assert isinstance(scene.state.effects["a/Workload"].decision, CloneDecided)
+    assert not scene.state.trouble

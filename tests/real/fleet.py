@@ -36,6 +36,8 @@ WHY_NOT = (
 GROUPS = ("kueue.x-k8s.io", "jobset.x-k8s.io")
 CONTROLLERS = Path(os.environ.get("KUBEBUILDER_ASSETS", "")) / "kube-controller-manager"
 
+OWN = ("job", "deployment", "replicaset", "statefulset", "garbage-collector", "pod-garbage-collector")
+
 
 class Defaulted(NamedTuple):
     """What one of Kueue's webhooks sees, and where (config/components/webhook/manifests.yaml, ff69552e)."""
@@ -198,8 +200,7 @@ class Fleet:
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={realserver.free_port()}",
-            "--controllers=job-controller,deployment-controller,replicaset-controller,statefulset-controller,"
-            "garbage-collector-controller,pod-garbage-collector-controller",
+            f"--controllers={','.join(f'{one}-controller' for one in OWN)}",
         ]
         with (place / "log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -1,6 +1,6 @@
 """What users submit, from the management cluster to a worker and back, with Kubernetes' own controllers and Kueue's
-managers on both: Jobs, pods, groups of pods, a Deployment and a StatefulSet; and each runs once, whenever the service is
-killed.
+managers on both: Jobs, pods, groups of pods, a Deployment and a StatefulSet; and each runs once, whenever the service
+is killed.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-controller-manager too, and `CONTROLPLANE_TEST_CRDS` and
 `CONTROLPLANE_TEST_KUEUE` say where the rest is. Only the kubelet is played (`tests/real/kubelet.py`)."""

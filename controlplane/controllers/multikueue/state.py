@@ -36,7 +36,7 @@ from controlplane.controllers.multikueue.remotes import (
 from controlplane.controllers.multikueue.told import repeated, spelled, told_after, told_again
 from controlplane.controllers.multikueue.workload_state import Relayed, WorkloadState
 from controlplane.log.event import Recorded
-from controlplane.runtime.writes import dropped, opened, refused, without
+from controlplane.runtime.writes import dropped, is_late, opened, refused, without
 from controlplane.values import ByClass
 
 _replace = msgspec.structs.replace
@@ -246,10 +246,12 @@ def _fold_choice(
             return _replace(withdrawn(state, *jobs), winner="")
 
 
-def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> WorkloadState:
+def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded, recorded: Recorded) -> WorkloadState:
     effect = state.effects.get(event.target)
     if event.action == events.GateOpeningDecided.__name__:
         state = opening_shown(state, event.target.removesuffix("/Workload"))
+    if is_late(state, event.target, recorded):
+        return state
     if effect is not None and isinstance(effect.decision, events.StatusRelayDecided):
         relay = effect.decision
         if relay.member:
@@ -263,6 +265,8 @@ def _fold_unneeded(state: WorkloadState, event: events.EffectUnneeded) -> Worklo
 
 
 def _fold_failure(state: WorkloadState, event: events.EffectFailed, recorded: Recorded) -> WorkloadState:
+    if is_late(state, event.target, recorded):
+        return state
     failure = failure_after(state.trouble.get(event.target), event, recorded)
     effect = state.effects.get(event.target)
     if effect is not None and isinstance(effect.decision, events.JobCreationDecided) and failure.decides_nothing:
@@ -292,7 +296,7 @@ _FOLDS: ByClass[Callable[[WorkloadState, Any, Recorded], WorkloadState]] = ByCla
         events.WinnerReleased: lambda state, event, _: _fold_choice(state, event),
         events.ClusterRefused: lambda state, event, _: _fold_refusal(state, event),
         events.CopyJudged: lambda state, event, _: _fold_verdict(state, event),
-        events.EffectUnneeded: lambda state, event, _: _fold_unneeded(state, event),
+        events.EffectUnneeded: _fold_unneeded,
     },
     other=lambda state, event, _: state,
 )
