@@ -307,3 +307,4 @@ def test_a_stream_is_of_the_namespace_that_its_pattern_says() -> None:
                 continue
             assert namespace_of(pattern) in ("NS", None), pattern
             assert (namespace_of(pattern) == "NS") == (pattern.split("/")[-2:-1] == ["NS"]), pattern
+    assert namespace_of("gang/team/other/east") is None, "the name of a gang is no namespace"

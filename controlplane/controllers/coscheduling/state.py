@@ -30,7 +30,7 @@ from controlplane.controllers.coscheduling.events import Where as Place
 from controlplane.controllers.coscheduling.names import claim_name, made_claim_name, placeholder_name
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds
-from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused, without
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, is_late, opened, refused, without
 from controlplane.values import Value
 
 CONDITION = "Coscheduled"
@@ -209,6 +209,8 @@ def _fold_decision(state: RunState, recorded: Recorded) -> RunState:
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), completed=True))
         case AttemptFenced():
             return _with(_withdrawn(state, event.uid), _replace(_attempt(state, event.uid), fenced=True))
+        case CoschedulingFailed() | CoschedulingUnneeded() if is_late(state, event.target, recorded):
+            return state
         case CoschedulingFailed() | CoschedulingUnneeded():
             return _fold_ended(state, event, recorded.recorded_at)
         case CoschedulingWrite():

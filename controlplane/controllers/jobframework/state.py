@@ -21,7 +21,7 @@ from controlplane.controllers.jobframework.pod_events import (
 from controlplane.controllers.jobframework.pods import as_job
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFolds
-from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, is_late, opened, refused
 
 _replace = msgspec.structs.replace
 
@@ -86,12 +86,16 @@ def fold(state: QueuedJobState, recorded: Recorded) -> QueuedJobState:
             return opened(_replace(state, said=said), event, recorded)
         case events.JobWrite():
             return opened(state, event, recorded)
-        case events.JobWriteFailed():
-            return refused(state, event)
-        case events.JobWriteUnneeded():
-            vain = {**state.vain, event.target: event.resource_version}
-            return dropped(_replace(state, vain=vain), event.target)
+        case events.JobWriteFailed() | events.JobWriteUnneeded() if not is_late(state, event.target, recorded):
+            return _fold_outcome(state, event)
     return state
+
+
+def _fold_outcome(state: QueuedJobState, event: events.JobWriteFailed | events.JobWriteUnneeded) -> QueuedJobState:
+    if isinstance(event, events.JobWriteFailed):
+        return refused(state, event)
+    vain = {**state.vain, event.target: event.resource_version}
+    return dropped(_replace(state, vain=vain), event.target)
 
 
 def _fold_pod(state: QueuedJobState, event: QueuedPodObserved | QueuedPodGone, recorded: Recorded) -> QueuedJobState:

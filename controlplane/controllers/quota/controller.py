@@ -41,7 +41,7 @@ from controlplane.kube import kinds
 from controlplane.kube.kinds import Request
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, dropped, is_late, opened, refused
 from controlplane.values import Value
 
 _replace = msgspec.structs.replace
@@ -177,6 +177,8 @@ class QuotaController(WritingController[events.QuotaWrite]):
                     return
             case events.QuotaWrite():
                 state = opened(state, event, recorded)
+            case events.QuotaWriteFailed() | events.QuotaWriteUnneeded() if is_late(state, event.target, recorded):
+                pass
             case events.QuotaWriteFailed():
                 state = refused(state, event)
             case events.QuotaWriteUnneeded():

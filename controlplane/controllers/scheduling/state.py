@@ -11,7 +11,7 @@ import msgspec
 from controlplane.controllers.scheduling import events
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
-from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, is_late, opened, refused
 
 POD_STREAM, VICTIM_STREAM, GANG_STREAM = "pod", "victim", "gang"
 BINDING, STATUS = f"{events.HERE}/{events.BindingDecided.WHAT}", f"{events.HERE}/{events.PodStatusDecided.WHAT}"
@@ -132,6 +132,10 @@ def pod_fold(state: PodState, recorded: Recorded) -> PodState:
             return _next_call(state, event.index + 1, recorded)
         case events.SchedulingFailed():
             return _replace(state, told=_replace(event, nodes={}) if event.nodes else event)
+        case events.SchedulingWriteFailed() | events.SchedulingWriteUnneeded() if is_late(
+            state, event.target, recorded
+        ):
+            return state
         case events.SchedulingWriteFailed():
             return _refused(state, event)
         case events.SchedulingWriteUnneeded():
@@ -210,6 +214,10 @@ def victim_fold(state: VictimState, recorded: Recorded) -> VictimState:
             return _replace(state, chosen=None, effects={}, trouble={})
         case events.VictimSeen() if state.chosen is not None and state.chosen.uid == event.uid:
             return _victim_seen(state, event)
+        case events.SchedulingWriteFailed() | events.SchedulingWriteUnneeded() if is_late(
+            state, event.target, recorded
+        ):
+            return state
         case events.SchedulingWriteFailed() if event.code in _NOT_THERE:
             return _replace(state, chosen=None, effects={}, trouble={})
         case events.SchedulingWriteFailed():

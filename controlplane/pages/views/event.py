@@ -21,12 +21,20 @@ from controlplane.values import Value
 
 _LARGEST = 2**63 - 1
 _PATTERNS = [pattern for manifest in EVERY for pattern in manifest.streams if "/" in pattern and ", " not in pattern]
-# How the streams begin whose next to last word is no namespace, by what controllers say of them.
-_IN_NONE = tuple(
-    "".join(itertools.takewhile(lambda letter: not letter.isupper(), pattern))
+
+
+def _beginning(pattern: str) -> str:
+    return "".join(itertools.takewhile(lambda letter: not letter.isupper(), pattern))
+
+
+# How the streams begin whose next to last word is no namespace, by what controllers say of them; and how those do that
+# begin alike and have one, with the number of their words.
+_IN_NONE = tuple(_beginning(pattern) for pattern in _PATTERNS if pattern.split("/")[-2] != "NS")
+_IN_ONE = {
+    (_beginning(pattern), pattern.count("/") + 1)
     for pattern in _PATTERNS
-    if pattern.split("/")[-2] != "NS"
-)
+    if pattern.split("/")[-2] == "NS" and _beginning(pattern) in _IN_NONE
+}
 _WITHIN = 50_000  # events after it in which those are looked for that followed from it
 
 
@@ -86,7 +94,8 @@ def event(asked: Asked) -> EventStory:
 def namespace_of(stream: str) -> str | None:
     """Return the namespace that a stream's object is in, None for an object without one."""
     parts = stream.split("/")
-    return parts[-2] if len(parts) >= 3 and not stream.startswith(_IN_NONE) else None
+    in_none = stream.startswith(_IN_NONE) and (f"{parts[0]}/", len(parts)) not in _IN_ONE
+    return parts[-2] if len(parts) >= 3 and not in_none else None
 
 
 def _position(text: str) -> int:

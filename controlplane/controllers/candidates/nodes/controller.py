@@ -33,7 +33,7 @@ from controlplane.controllers.connectivity.versions import ResourceVersionTracke
 from controlplane.kube.kinds import NODES, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, closed, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, WritingController, closed, is_late, opened, refused
 
 VIRTUAL_NODE = "virtualnode"
 OWNS = frozenset({VIRTUAL_NODE})
@@ -198,6 +198,8 @@ def _fold(state: VirtualNodeState, recorded: Recorded) -> VirtualNodeState:
             return _replace(closed(state, _KEY), seen=event)
         case VirtualNodeGone() if state.seen is not None and state.seen.uid == event.uid:
             return _replace(closed(state, _KEY), seen=None)
+        case CandidateWriteFailed() | CandidateWriteUnneeded() if is_late(state, event.target, recorded):
+            return state
         case CandidateWriteFailed():
             return refused(state, event)
         case CandidateWriteUnneeded():

@@ -17,7 +17,7 @@ from controlplane.controllers.candidates.source import events, observations
 from controlplane.controllers.candidates.source.candidate import Candidate, Permit, ScaleUp, as_seen, writes_to
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import StreamFold, streams_of
-from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, is_late, opened, refused
 
 STREAM = "sourcepod"
 
@@ -102,6 +102,8 @@ def fold(state: SourceState, recorded: Recorded) -> SourceState:
             return _fold_candidate(state, event, recorded)
         case observations.CandidateGone():
             return _fold_gone(state, event, recorded)
+        case events.CandidateWriteFailed() | events.CandidateWriteUnneeded() if is_late(state, event.target, recorded):
+            return state
         case events.CandidateWriteFailed():
             return refused(state, event)
         case events.CandidateWriteUnneeded():

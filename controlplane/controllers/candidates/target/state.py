@@ -17,7 +17,7 @@ from controlplane.kube.conditions import Condition
 from controlplane.kube.well_known import ENDED_PHASES
 from controlplane.log.event import Recorded
 from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, streams_of
-from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, is_late, opened, refused
 
 STREAM = "candidate"
 _FIRST_PAUSE, _DOUBLINGS = timedelta(seconds=1), 4  # between bindings that are refused: up to sixteen seconds
@@ -129,6 +129,8 @@ def _folded(state: TargetState, recorded: Recorded) -> TargetState:
             return _replace(closed(state, CANDIDATE), seen=None, leaving=None, held=None, admitted=False)
         case events.CandidatePodObserved() | events.CandidatePodGone():
             return _fold_pod(state, event)
+        case events.TargetWriteFailed() | events.TargetWriteUnneeded() if is_late(state, event.target, recorded):
+            return state
         case events.TargetWriteFailed():
             return refused(state, event)
         case events.TargetWriteUnneeded():

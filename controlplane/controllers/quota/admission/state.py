@@ -21,7 +21,7 @@ from controlplane.controllers.quota.admission.workload_status import as_read
 from controlplane.controllers.quota.engine.amounts import UNLIMITED, clamped
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Recorded
-from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, opened, refused
+from controlplane.runtime.writes import OpenWrites, WriteFailure, dropped, is_late, opened, refused
 from controlplane.values import Value
 
 _replace = msgspec.structs.replace
@@ -129,6 +129,9 @@ def folded_write(state: Any, recorded: Recorded) -> Any:
         # An Event is told once, whatever came of it: nothing rests on it.
         told = state.unplaced.message if state.unplaced is not None else ""
         return _replace(dropped(state, event.target), told=told)
+    outcome = isinstance(event, events.AdmissionWriteFailed | events.AdmissionWriteUnneeded)
+    if outcome and is_late(state, event.target, recorded):
+        return state
     if isinstance(event, events.AdmissionWriteFailed):
         return refused(state, event)
     if isinstance(event, events.AdmissionWriteUnneeded):

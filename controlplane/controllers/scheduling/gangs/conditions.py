@@ -34,7 +34,7 @@ from controlplane.kube.kinds import MERGE_PATCH, POD_GROUPS, Json, ObjectRef, Re
 from controlplane.kube.requests import timestamp
 from controlplane.log.event import Event, NewEvent, Recorded
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.writes import dropped, opened, refused
+from controlplane.runtime.writes import dropped, is_late, opened, refused
 
 OURS = frozenset({"Unschedulable", "Scheduled"})
 _replace = msgspec.structs.replace
@@ -68,6 +68,8 @@ def gang_fold(state: GangState, recorded: Recorded) -> GangState:
             return _replace(state, judged=event)
         case GangStart():
             return _replace(state, start=event)
+        case SchedulingWriteFailed() | SchedulingWriteUnneeded() if is_late(state, event.target, recorded):
+            return state
         case SchedulingWriteFailed():
             return refused(state, event)
         case SchedulingWriteUnneeded():
