@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from controlplane.doctor.findings import Finding, Place
+from controlplane.doctor.findings import Finding, FindingMaker
 
 APART = 10.0
 """Seconds: an HTTP date has whole seconds, and the answer takes its time."""
 
 
-def skew(place: Place, clock: tuple[datetime, datetime] | None) -> Finding:
+def skew(place: FindingMaker, clock: tuple[datetime, datetime] | None) -> Finding:
     """Return how far the clock of a place, as it said it at our time, is from ours."""
     if clock is None:
         return place.warning("clock", "it does not say what time it is", "compare its clock with this machine's")

@@ -14,7 +14,7 @@ from controlplane.controllers.connectivity.identity import claim, held_by, objec
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import ClusterFacts, Facts
-from controlplane.doctor.findings import MANAGEMENT, Finding, Place, Unread, judged
+from controlplane.doctor.findings import MANAGEMENT, Finding, FindingMaker, Unread, judged
 from controlplane.kube.kinds import Kind
 from controlplane.kube.kueue_names import KUEUE_GROUP
 
@@ -22,12 +22,12 @@ SOON = timedelta(days=3)
 """How long before its end a token or a certificate is worth a warning: as the alert ControlplaneKubeconfigExpires has
 it."""
 
-_Check = Callable[[Place, ClusterFacts, Facts], Sequence[Finding]]
+_Check = Callable[[FindingMaker, ClusterFacts, Facts], Sequence[Finding]]
 
 
 def check(name: str, cluster: ClusterFacts, facts: Facts) -> list[Finding]:
     """Return what there is to say of a cluster: of `management`, or of the worker of that name."""
-    place = Place(name if name == MANAGEMENT else f"worker/{name}")
+    place = FindingMaker(name if name == MANAGEMENT else f"worker/{name}")
     worker = name != MANAGEMENT
     if cluster.refused is not None:
         return [_refused(place, cluster.refused, worker=worker)]
@@ -49,7 +49,7 @@ def check(name: str, cluster: ClusterFacts, facts: Facts) -> list[Finding]:
     return [*early, *judged(place.name, [(word, bound(one)) for word, one in checks], facts)]
 
 
-def _refused(place: Place, why: Unread, *, worker: bool) -> Finding:
+def _refused(place: FindingMaker, why: Unread, *, worker: bool) -> Finding:
     if worker:
         action = "correct the MultiKueueCluster, or the Secret or file that it names: docs/howto/real-clusters.md"
         if why.status:
@@ -61,16 +61,16 @@ def _refused(place: Place, why: Unread, *, worker: bool) -> Finding:
     return place.failed("kubeconfig", f"there is no way to it: {why.said}", action)
 
 
-def _reachable(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
+def _reachable(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     where = f" at {cluster.server}" if cluster.server else ""
     return [place.ok("reachable", f"it answers{where}: Kubernetes {cluster.version}")]
 
 
-def _clock(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
+def _clock(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     return [skew(place, cluster.clock)]
 
 
-def _ends(place: Place, what: str, ends: datetime | None, facts: Facts) -> Sequence[Finding]:
+def _ends(place: FindingMaker, what: str, ends: datetime | None, facts: Facts) -> Sequence[Finding]:
     """Say when the token or the client certificate of a kubeconfig ends, if it has one that says."""
     if ends is None:
         return []
@@ -89,7 +89,7 @@ def _utc(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
+def _kinds(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     """Kueue's own kinds are needed for anything; a kind of job that is not there is not dispatched, and the rest is."""
     missing = [kind for kind, there in cluster.served.items() if there is False]
     versions = sorted({kind.api_version for kind in missing})
@@ -105,7 +105,7 @@ def _kinds(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     return found or [place.ok("kinds", all_)]
 
 
-def _not_served(place: Place, version: str, missing: Sequence[Kind]) -> Finding:
+def _not_served(place: FindingMaker, version: str, missing: Sequence[Kind]) -> Finding:
     names = ", ".join(sorted(kind.kind for kind in missing))
     said = f"{names} of {version} {'is' if len(missing) == 1 else 'are'} not served"
     if version.startswith(f"{KUEUE_GROUP}/"):
@@ -116,7 +116,7 @@ def _not_served(place: Place, version: str, missing: Sequence[Kind]) -> Finding:
     return place.warning("kinds", said, action)
 
 
-def _rights(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
+def _rights(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     """Rights that are missing are told by the manifest that grants them."""
     found: list[Finding] = []
     lacking: dict[tuple[str, str, bool], list[str]] = {}
@@ -135,7 +135,7 @@ def _rights(place: Place, cluster: ClusterFacts, _: Facts) -> Sequence[Finding]:
     return found or [place.ok("rights", f"all {len(cluster.rights)} rights are there")]
 
 
-def _management_identity(place: Place, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:
+def _management_identity(place: FindingMaker, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:
     identity, connections = cluster.identity, facts.database.connections
     if isinstance(identity, Unread):
         return [place.unknown("identity", identity, "let it read the namespace kube-system")]
@@ -154,7 +154,7 @@ def _management_identity(place: Place, cluster: ClusterFacts, facts: Facts) -> S
     return [place.ok("identity", f"the log belongs to this cluster ({identity})")]
 
 
-def _worker_identity(place: Place, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:
+def _worker_identity(place: FindingMaker, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:
     identity, name = cluster.identity, place.name.partition("/")[2]
     if isinstance(identity, Unread):
         return [place.unknown("identity", identity, "apply deploy/rbac/worker/clusterrole.yaml")]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import DatabaseFacts
-from controlplane.doctor.findings import DATABASE, Finding, Place, Unread, judged
+from controlplane.doctor.findings import DATABASE, Finding, FindingMaker, Unread, judged
 from controlplane.log.schema import MINIMUM_SERVER
 
-_HERE = Place(DATABASE)
+_HERE = FindingMaker(DATABASE)
 _RIGHTS = "deploy/postgres/roles.sql says which login has which rights; `controlplane db upgrade` grants them"
 _ASK = "see that the server answers, and run this again"
 SILENT = 10.0

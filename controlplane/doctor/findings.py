@@ -36,7 +36,7 @@ class Unread(Value):
     status: int = 0
 
 
-class Place:
+class FindingMaker:
     """Makes the findings of one place."""
 
     def __init__(self, name: str) -> None:
@@ -76,5 +76,5 @@ def judged(place: str, checks: Iterable[tuple[str, Callable[[_T], Sequence[Findi
             found += check(facts)
         except Exception as error:
             what = Unread(said=f"the answer is not what was expected ({type(error).__name__})")
-            found.append(Place(place).unknown(name, what, "look at it with `kubectl get -o yaml`, or psql"))
+            found.append(FindingMaker(place).unknown(name, what, "look at it with `kubectl get -o yaml`, or psql"))
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from controlplane.doctor.facts import Facts, Objects, QueueFacts
-from controlplane.doctor.findings import QUEUES, Finding, Place, Unread, judged
+from controlplane.doctor.findings import QUEUES, Finding, FindingMaker, Unread, judged
 from controlplane.kube.documents import UNREADABLE
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.kueue_names import MULTIKUEUE
@@ -20,7 +20,7 @@ from controlplane.kube.kueue_names import MULTIKUEUE
 MOST = 20
 """How many clusters Kueue's API lets a MultiKueueConfig name."""
 
-_HERE = Place(QUEUES)
+_HERE = FindingMaker(QUEUES)
 _CONFIG_KIND = "MultiKueueConfig"
 _GATE = "MultiKueue"
 _OURS = "controlplane"
@@ -270,7 +270,7 @@ def _places(objects: Objects) -> set[tuple[str, str]] | None:
 
 def on_worker(name: str, facts: Facts) -> list[Finding]:
     """Return which LocalQueues a worker lacks."""
-    place, sent = Place(f"worker/{name}"), dispatching(facts.queues)
+    place, sent = FindingMaker(f"worker/{name}"), dispatching(facts.queues)
     if isinstance(sent, Unread) or name not in clusters_of(facts.queues):
         return []
     objects = facts.workers[name].local_queues

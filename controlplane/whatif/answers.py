@@ -20,7 +20,7 @@ from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.log.event import Event, Recorded
 from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.home import ManagementCluster
-from controlplane.whatif.others import Held, queue_place
+from controlplane.whatif.others import HeldCapacity, queue_place
 from controlplane.whatif.past import MADE_AGAIN, PastWorkload
 from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
 from controlplane.whatif.seconds import UsualSeconds
@@ -198,7 +198,7 @@ class Answers:
             if until is not None and until > begin:
                 self._log.at(until, partial(place.stop, stopped=False))
 
-    def _expect_held(self, one: Held) -> None:
+    def _expect_held(self, one: HeldCapacity) -> None:
         """Have something be held that is not simulated: it waits in its queue for it, and has it for as long as it
         did."""
         place = self.places.of(one.place)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from controlplane.controllers.quota.events import QuotaQueueObserved, WorkerQuotaGone, WorkerQuotaObserved
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.whatif.history import SLOTS, History
-from controlplane.whatif.others import Held, held, queue_place
+from controlplane.whatif.others import HeldCapacity, held, queue_place
 from controlplane.whatif.past import PastCopy, PastWorkload
 from controlplane.whatif.seconds import usually
 
@@ -135,8 +135,8 @@ class Capacities:
             self.base[id(copy)] = usual if found is None else max(found, 0.0 if copy.admitted else usual)
 
 
-def _by_place(others: Iterable[Held]) -> dict[str, list[Held]]:
-    found: dict[str, list[Held]] = {}
+def _by_place(others: Iterable[HeldCapacity]) -> dict[str, list[HeldCapacity]]:
+    found: dict[str, list[HeldCapacity]] = {}
     for one in others:
         found.setdefault(one.place, []).append(one)
     return found

@@ -21,7 +21,7 @@ def queue_place(queue: str) -> str:
     return f"{MANAGEMENT}/{queue}"
 
 
-class Held:
+class HeldCapacity:
     """Something that is held at a place: how much of what, from when until when (None: to the end of the log), since
     when it was waited for, and its place in the order of the log. `again`: by a Workload that is simulated."""
 
@@ -34,7 +34,7 @@ class Held:
         self.wait = 0.0
 
 
-def held(pasts: Sequence[PastWorkload], request: Callable[[str], dict[str, float]]) -> Iterator[Held]:
+def held(pasts: Sequence[PastWorkload], request: Callable[[str], dict[str, float]]) -> Iterator[HeldCapacity]:
     """Yield what is held beside the first room that a simulated Workload, or a copy of it, had."""
     streams = {one.stream: one for one in pasts}
     heirs = {f"workload/{one.first.replaces}": one for one in pasts if one.first.replaces}
@@ -45,7 +45,7 @@ def held(pasts: Sequence[PastWorkload], request: Callable[[str], dict[str, float
             known = request(before.stream)
             asked = {name: max(amount - known.get(name, 0.0), 0.0) for name, amount in asked.items()}
         for place, came, stay, again in _stays(past):
-            one = Held(place, past, stay, came, asked)
+            one = HeldCapacity(place, past, stay, came, asked)
             one.again, one.until = again, _until(one, heirs)
             yield one
 
@@ -63,7 +63,7 @@ def _stays(past: PastWorkload) -> Iterator[tuple[str, datetime, Stay, bool]]:
                     yield cluster, stay.since if number else copy.created or stay.since, stay, not past.why_not
 
 
-def _until(one: Held, heirs: Mapping[str, PastWorkload]) -> datetime | None:
+def _until(one: HeldCapacity, heirs: Mapping[str, PastWorkload]) -> datetime | None:
     """Return until when it is held: by the slices that took its place as well."""
     until, heir, seen = one.until, heirs.get(one.past.stream), {one.past.stream}
     while heir is not None and until is not None and heir.stream not in seen:
