@@ -347,3 +347,19 @@ def test_a_group_whose_first_pod_is_gone_is_known_by_another_one() -> None:
     assert isinstance(chosen, GroupPodChosen)
     assert chosen.owner.name == "q-0"
     assert group.names() == ["Nomination", "Clone a"]
+
+
+def test_the_end_of_a_pod_by_which_its_group_was_known_before_is_taken_when_the_workload_is_over() -> None:
+    """The Workload was still looked for by the first pod, when that one went."""
+    group = Pods("a").running()
+    evicted = {"Evicted": "AdmissionCheck", "QuotaReserved": False, "Admitted": False}
+    group.workload(evicted, check="Pending", cluster_name="").decide()
+    for name in ("p-0", "p-1"):
+        group.copy_gone("a", name)
+    group.clone_gone("a").pod("p-0", deleting=True).pod("q-0")
+    group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned("p-0", "p-1", "q-0"))
+    assert group.names() == ["GroupPodChosen"]
+    group.gone()
+    assert group.stream not in group.fleet.index.workloads
+    group.pod_gone("p-0").pod_gone("p-1").pod_gone("q-0")
+    assert not group.fleet.index.jobs

@@ -25,14 +25,13 @@ from controlplane.controllers.connectivity.outage import Outage, fold_outage, ou
 from controlplane.controllers.connectivity.state import Connection, restarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.watched import Watched
-from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue import events, observations
 from controlplane.controllers.multikueue.condition_writes import Slots
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
 from controlplane.controllers.multikueue.context_facets import Around, ContextFacets
 from controlplane.controllers.multikueue.core_writes import CoreWrites
 from controlplane.controllers.multikueue.dispatch_history import DispatchHistory
 from controlplane.controllers.multikueue.eligibility import Judgements
-from controlplane.controllers.multikueue.events import CheckStateDecided, EffectUnneeded, StatusRelayDecided
 from controlplane.controllers.multikueue.facets import of_workload
 from controlplane.controllers.multikueue.job_changes import fold_job, fold_left_behind, fold_listed, fold_member
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -58,7 +57,7 @@ _CONNECTIVITY = connectivity.EVENTS
 # Where nothing is dispatched, the clusters are all that counts.
 _NEEDED_IDLE = (MULTIKUEUE_CLUSTERS.name,)
 # No class of events has others below it: of each event its very class is asked, which is quicker (see `ByClass`).
-_LOCAL = frozenset((observations.WorkloadObserved, observations.WorkloadGone))
+_LOCAL = frozenset((observations.WorkloadObserved, observations.WorkloadGone, events.GroupPodChosen))
 
 
 class WorkloadIndex(SharedJobs):
@@ -214,7 +213,7 @@ class WorkloadIndex(SharedJobs):
             self.core.fold(recorded)
         before = self.workloads.get(stream)
         state = self.after(before or self.names.initial(recorded), recorded)
-        if type(event) is CheckStateDecided and event.reason == WorkloadReason.REMOTE_LOST:
+        if type(event) is events.CheckStateDecided and event.reason == WorkloadReason.REMOTE_LOST:
             self.requeues.append(recorded.recorded_at)
             while self.requeues[0] <= recorded.recorded_at - timedelta(minutes=1):
                 self.requeues.popleft()
@@ -243,7 +242,7 @@ class WorkloadIndex(SharedJobs):
         state = fold_evicted(before, state, recorded, self.policy.adapters, self.connections)
         if (positions := of_workload(before, state, recorded)) is not state.positions:
             state = msgspec.structs.replace(state, positions=positions)
-        if type(recorded.event) is StatusRelayDecided and self._outdated(state, recorded.event):
+        if type(recorded.event) is events.StatusRelayDecided and self._outdated(state, recorded.event):
             return without_write(state, recorded.event.target)
         if type(recorded.event) is observations.CloneGone:
             return self._left_behind(recorded.cluster, before, state)
@@ -256,7 +255,7 @@ class WorkloadIndex(SharedJobs):
             return state
         return fold_left_behind(before, state, cluster, adapter.kind.name)
 
-    def _outdated(self, state: WorkloadState, relay: StatusRelayDecided) -> bool:
+    def _outdated(self, state: WorkloadState, relay: events.StatusRelayDecided) -> bool:
         """Whether the user's job, whose events are on another stream, has changed since a write to it was decided."""
         job = self.written(state, relay.member)
         return job is None or job.resource_version != relay.resource_version
@@ -304,7 +303,7 @@ class WorkloadIndex(SharedJobs):
     def _fold_cluster(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
         observed = isinstance(event, (observations.MultiKueueClusterObserved, observations.MultiKueueClusterGone))
-        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        self.slots.seen(recorded, closes=observed or isinstance(event, events.EffectUnneeded))
         if isinstance(event, observations.MultiKueueClusterObserved):
             known = self.clusters.get(name)
             if self.policy.scoring is not None and known is not None and known.labels != event.labels:
@@ -368,7 +367,7 @@ class WorkloadIndex(SharedJobs):
     def _fold_check(self, recorded: Recorded, name: str) -> None:
         event = recorded.event
         observed = isinstance(event, (observations.AdmissionCheckObserved, observations.AdmissionCheckGone))
-        self.slots.seen(recorded, closes=observed or isinstance(event, EffectUnneeded))
+        self.slots.seen(recorded, closes=observed or isinstance(event, events.EffectUnneeded))
         if isinstance(event, observations.AdmissionCheckObserved):
             before = self.checks.get(name)
             self.checks[name] = event

@@ -95,6 +95,7 @@ MENDED_IN_10: list[tuple[int, str, str]] = [
     ),
     (951425, "", "none of the product's: of two Workloads of one second either may be the first of a cycle"),
     (951430, "", "none of the product's: a pod that took another's place was made again under that one's name"),
+    (951584, "", "a pod by which its group had been known before could not be recorded as gone"),
     (951465, "", "a running copy was taken for one beside the winner's, which was its own cluster's other name"),
     (
         951407,
