@@ -252,6 +252,24 @@ def test_what_such_a_copy_comes_to_counts(reason: str) -> None:
     assert (finish.source, finish.finish_reason) == ("a", reason)
 
 
+def test_such_a_copy_waits_for_the_grace_of_the_name_and_no_longer() -> None:
+    scene = Scene("a", "b").running("a").lose("a").workload(cluster_name="a-too").tick(minutes=1).connect("a")
+    assert scene.names()[0] == "CopyJudged a"
+    assert scene.wake is not None
+    scene.now = scene.wake
+    assert retry_of(scene) is not None
+
+
+def test_a_cluster_that_is_listed_and_was_not_reached_yet_is_heard_of() -> None:
+    """The Workload runs there by what it says, and what ended elsewhere before is no end of it."""
+    scene = Scene("a", "b", connected=False).connect("a").running("a").lose("a")
+    scene.workload(cluster_name="b").connect("a")
+    scene.remote_job("a", suspended=False, finished=True).clone("a", {"Finished": ("Failed", "long ago")})
+    judged, *_ = scene.decide()
+    assert isinstance(judged, CopyJudged)
+    assert (judged.verdict, judged.reason) == ("Remove", WorkloadReason.ANOTHER_CLUSTER_WON)
+
+
 def test_such_a_copy_goes_on_when_an_operator_gives_the_name_up() -> None:
     scene = _under_another_name()
     scene.decide()

@@ -141,9 +141,11 @@ class WorkloadContext(Value):
 
     def unheard_of(self, cluster: str) -> bool:
         """Whether a cluster has never been connected to as far as the log goes, which may have gone back, and is in use
-        no more: it may be one that is, under the name that it had."""
+        no more: it may be one that is, under the name that it had. One that the configuration lists may yet answer."""
         connection = self.connections.get(cluster)
-        return connection is None or (connection.removed and not connection.connected_once)
+        if connection is None:
+            return self.route is not None and cluster not in self.route.clusters
+        return connection.removed and not connection.connected_once
 
     def unread_on(self, cluster: str) -> ObservationRefused | None:
         """Return what is wrong with a copy that is in view on a cluster, and that nobody could read yet; None if there
