@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
 from controlplane.controllers.multikueue.events import (
     CopyJudged,
     FinalizerAdditionDecided,
@@ -19,7 +20,7 @@ from controlplane.kube.kinds import PODS
 from controlplane.kube.kueue_names import RESOURCE_IN_USE
 from tests.multikueue.grouped import ONE, RUNS, TWO, Pods, pod
 from tests.multikueue.observed import sighting
-from tests.multikueue.scene import START, Scene
+from tests.multikueue.scene import HOME_KINDS, START, Scene
 
 KEPT = ["kueue.x-k8s.io/managed", "mine"]
 
@@ -343,6 +344,10 @@ def test_a_group_whose_first_pod_is_gone_is_known_by_another_one() -> None:
     group.clone_gone("a")
     group.pod("q-0", group=group.wl).pod("q-1", group=group.wl).pod_gone("p-0").pod_gone("p-1")
     group.workload({"QuotaReserved": True, "Evicted": False}, **group.owned("p-0", "p-1", "q-0", "q-1"))
+    without_pods = [kind.name for kind in HOME_KINDS if kind != PODS]
+    group.fold(cluster_stream(MANAGEMENT), ClusterConnected(kinds=without_pods))
+    assert group.names() == [], "it may be there: nobody has listed the pods"
+    group.fold(cluster_stream(MANAGEMENT), ClusterConnected(kinds=[*without_pods, PODS.name]))
     (chosen,) = group.decide()
     assert isinstance(chosen, GroupPodChosen)
     assert chosen.owner.name == "q-0"
