@@ -89,8 +89,7 @@ class CandidateObserved(SourceObservation):
 
 class UnreadCandidateDeleted(SourceObservation):
     """A Candidate of this cluster that does not fit its API is being deleted; `error` says what does not fit. What it
-    is
-    kept for is read all the same: its `finalizers`."""
+    is kept for is read all the same: its `finalizers`."""
 
     finalizers: list[str] = []
     error: str = ""
