@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.connectivity.eligibility import Fit
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import JobObserved, ObservationRefused
 from controlplane.controllers.multikueue.scoring import ScoringRules, Subject, WorkloadScoring
@@ -126,6 +127,11 @@ class WorkloadContext(Value):
     def in_view(self, cluster: str) -> bool:
         """Whether what we know of a worker's copies is current, so that what is absent is absent."""
         return self._watched(cluster) and cluster not in self.unread
+
+    def listed_here(self, kind: str) -> bool:
+        """Whether all objects of a kind on the management cluster are known, so that what is absent is absent."""
+        home = self.connections.get(MANAGEMENT)
+        return home is not None and home.in_view(kind)
 
     def unknown_on(self, cluster: str) -> bool:
         """Whether it is unknown what is on a cluster: it is out of view, also under every other name that leads to it,

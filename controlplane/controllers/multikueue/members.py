@@ -7,7 +7,6 @@ pkg/controller/jobs/pod/pod_multikueue_adapter.go, ff69552e."""
 
 from __future__ import annotations
 
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.context import KUEUES_GATE
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.ended import forbidden, refused
@@ -53,8 +52,7 @@ def next_of_group(pass_: WorkloadPass, local: WorkloadObserved) -> Owner | None:
     """Return the pod by which a group is to be known from now on, where the one by which it is has ended, is going or
     is gone, and no copy of it is anywhere; None where it stays. Created as the group's job, it would run once more."""
     job, owner = pass_.context.job, local.owner
-    home = pass_.context.connections.get(MANAGEMENT)
-    stays = home is None or not home.in_view(PODS.name)  # a pod that nobody has seen yet is not gone
+    stays = not pass_.context.listed_here(PODS.name)  # a pod that nobody has seen yet is not gone
     if job is not None:
         stays = not (job.group and (job.finished or job.deleting))
     if stays or owner is None or _may_have_copy(pass_, owner.name):
