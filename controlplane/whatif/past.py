@@ -62,7 +62,7 @@ class PastCopy:
         self.active = True
 
     @property
-    def turn(self) -> int:
+    def rank(self) -> int:
         """Its number among those of one age: who was admitted is before who never was."""
         return self.order or _LATER + self.made
 

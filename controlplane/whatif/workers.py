@@ -155,7 +155,7 @@ class WorkerCopies:
             QueuedWorkload(
                 -live.priority,
                 copy.since or self._log.now,
-                copy.past.turn if copy.past is not None else LATER,
+                copy.past.rank if copy.past is not None else LATER,
                 live.request,
                 partial(self._admit, live, copy),
                 lambda: copy.left or not copy.waits or copy.entries != entry,
@@ -169,7 +169,7 @@ class WorkerCopies:
         past = copy.past
         seconds = self._log.near(0.0, past.admitted if past is not None else None)
         self._log.after(
-            seconds, partial(self._admitted, live, copy, copy.stops), past.turn if past is not None else LATER
+            seconds, partial(self._admitted, live, copy, copy.stops), past.rank if past is not None else LATER
         )
 
     def _admitted(self, live: SimulatedWorkload, copy: SimulatedCopy, stops: int) -> None:
