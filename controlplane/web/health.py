@@ -6,7 +6,7 @@ young to know better."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 import msgspec
@@ -37,7 +37,11 @@ class Health:
     @property
     def ready(self) -> bool:
         """Whether every check holds, and there is one."""
-        return bool(self._checks) and all(check.ok for check in self._checks.values())
+        return self.ready_without(())
+
+    def ready_without(self, excluded: Collection[str]) -> bool:
+        """Whether every check but those excluded holds, and there is one, of whatever name."""
+        return bool(self._checks) and all(one.ok for name, one in self._checks.items() if name not in excluded)
 
     @property
     def checks(self) -> dict[str, Check]:

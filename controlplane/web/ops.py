@@ -50,11 +50,13 @@ async def _healthz(_request: web.Request) -> web.Response:
 
 
 async def _readyz(request: web.Request) -> web.Response:
+    """Say whether the process is ready, `?exclude=CHECK` as of kube-apiserver's (kubernetes/kubernetes
+    staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go): whether it would be if that check held.
+    """
     health = request.app[HEALTH]
-    body = msgspec.json.encode({"ready": health.ready, "checks": health.checks})
-    return web.Response(
-        body=body, status=200 if health.ready else 503, content_type="application/json", headers=_UNCACHED
-    )
+    ready = health.ready_without(request.query.getall("exclude", []))
+    body = msgspec.json.encode({"ready": ready, "checks": health.checks})
+    return web.Response(body=body, status=200 if ready else 503, content_type="application/json", headers=_UNCACHED)
 
 
 async def _level(_request: web.Request) -> web.Response:

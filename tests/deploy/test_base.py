@@ -54,7 +54,7 @@ def test_probes_and_metrics_are_on_the_port_of_the_settings() -> None:
     paths = {probe: container[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {probe: get["port"] for probe, get in paths.items()} == dict.fromkeys(paths, "http")
     assert paths["livenessProbe"]["path"] == paths["startupProbe"]["path"] == "/healthz"
-    assert paths["readinessProbe"]["path"] == "/readyz"
+    assert paths["readinessProbe"]["path"] == "/readyz?exclude=database"
 
 
 def test_the_settings_and_variables_are_known() -> None:

@@ -10,15 +10,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.controllers.connectivity.local_connection import service_started
 from controlplane.controllers.multikueue.controller import MultiKueueController
+from controlplane.kube.kinds import LOCAL_QUEUES
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append, LogHead, LogUnavailable
 from controlplane.log.postgres import PostgresLog
+from controlplane.settings.model import WebhookSettings
 from tests.outages.stage import ROLE, Replica, Stage, settings
+from tests.outages.test_claimed import knows
 from tests.outages.wire import Wire
 from tests.support.deep import deep_after
 from tests.support.waiting import PATIENCE
@@ -59,12 +63,13 @@ async def all_done(on: Stage) -> None:
 
 @pytest.mark.parametrize("how", deep_after(1, ["cut", "silent"]))
 async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., Any], how: Any) -> None:
-    """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was (anchors
-    5.3).
-    """
-    on, wire = await wired("a", "b")
+    """What cannot be remembered is not done: watches wait, effects stop, and everything goes on where it was."""
+    served = WebhookSettings(certificate="server.crt", key="server.key")
+    on, wire = await wired("a", "b", settings=msgspec.structs.replace(settings(), webhook=served))
+    (queue,) = [one["metadata"]["name"] for one in on.manager.store.list(LOCAL_QUEUES)[0]]
     on.submit_for("train-0")
     winner = await on.running(name="train-0")
+    await on.until(lambda: knows(on.replica, queue), "the queue to be known")
     health = on.replica.health
     wire.set(how)
     on.submit("train-1")
@@ -75,6 +80,8 @@ async def test_nothing_is_done_while_the_database_is_away(wired: Callable[..., A
     on.end(winner, name="train-0")
     await on.quiet(0.5)
     assert on.writes() == 0
+    assert health.ready_without({"database"}), "the webhook goes on answering, by what was folded before"
+    assert knows(on.replica, queue)
     assert not on.finished(name="train-0")
     assert not on.clones(name="train-1")
     assert not on.replica.task.done()  # alive, and not ready
@@ -107,7 +114,7 @@ async def test_an_append_whose_reply_was_lost_is_not_repeated(wired: Callable[..
 
 @pytest.mark.deep
 async def test_broken_connections_are_opened_anew(stage: Make) -> None:
-    """A pool or a listener that did not reconnect is the commonest fault of queues on PostgreSQL (anchors 5.1)."""
+    """A pool or a listener that did not reconnect is the commonest fault of queues on PostgreSQL."""
     on = await stage("a", "b")
     for name in JOBS_:
         on.submit_for(name, "300ms")

@@ -99,9 +99,7 @@ class JumpingClock(SystemClock):
 
 @pytest.mark.parametrize("hours", deep_after(1, [5, -5]))
 async def test_a_clock_that_jumps_decides_nothing(stage: Make, hours: int) -> None:
-    """The machine's clock is set while a cluster is lost: its grace is neither over at once, nor does it never end
-    (anchors 5.3).
-    """
+    """The machine's clock is set while a cluster is lost: its grace is neither over at once, nor does it never end."""
     clock = JumpingClock()
     on = await running_on_a(stage, clock=clock, settings=settings(lost=1.5))
     on.make_room("b")

@@ -113,7 +113,7 @@ def _objects(on: Stage) -> set[tuple[str, str, int]]:
 
 
 async def test_a_paused_leader_that_wakes_does_nothing(stage: Make, processes: Callable[[Stage], Process]) -> None:
-    """A leader that had been stopped for longer than its lease went on writing when it woke (anchors 5.3)."""
+    """A leader that had been stopped for longer than its lease went on writing when it woke."""
     on = await stage("a", "b", "c")
     await on.replica.stop()
     on._task = None
@@ -145,7 +145,7 @@ async def test_a_paused_leader_that_wakes_does_nothing(stage: Make, processes: C
 @pytest.mark.deep
 @pytest.mark.generated
 async def test_kill_after_kill_every_job_runs_exactly_once(stage: Make, processes: Callable[[Stage], Process]) -> None:
-    """SIGKILL at random moments lost or doubled work in every second queue that was tried (anchors 5.1)."""
+    """SIGKILL at random moments lost or doubled work in every second queue that was tried."""
     on = await stage("a", "b", "c")
     await on.replica.stop()
     on._task = None

@@ -73,6 +73,17 @@ async def test_ready_says_what_is_missing(server: WebServer, health: Health) -> 
     assert (await readyz())[0] == 503
 
 
+async def test_a_check_that_is_excluded_does_not_count_and_is_shown(server: WebServer, health: Health) -> None:
+    health.set("schema", True)
+    health.set("clusters", False, "worker1: connection refused")
+    assert (await get(server, "/readyz"))[0] == 503
+    status, _, text = await get(server, "/readyz?exclude=clusters")
+    assert status == 200
+    assert "worker1: connection refused" in text
+    assert (await get(server, "/readyz?exclude=schema&exclude=clusters"))[0] == 200
+    assert (await get(server, "/readyz?exclude=database"))[0] == 503, "of that name there is none"
+
+
 async def test_metrics_in_both_formats(server: WebServer, metrics: Metrics) -> None:
     metrics.events_appended.labels(type="WorkloadSeen").inc(3)
     status, content_type, text = await get(server, "/metrics")
