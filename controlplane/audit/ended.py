@@ -13,6 +13,7 @@ from http import HTTPStatus
 import msgspec
 
 from controlplane.audit.case import STAMP, Answer, Case, refusal, restored, result_of, said_of_restore, taken_back
+from controlplane.audit.own_objects import of_own_objects
 from controlplane.audit.runs_seen import JobRun, admitted_here, begin_of, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -67,8 +68,9 @@ def statements(case: Case) -> list[Statement]:
         return []
     seen = begin.event
     assert isinstance(seen, WorkloadObserved)
-    end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
+    case = msgspec.structs.replace(case, events=list(of_own_objects(case.events, case.stream)))
+    end = _end(case, begin)
     here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
     told = *_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)
     found_statements = [*told, *_restore(case)]

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.audit.own_objects import of_own_objects
 from controlplane.audit.timeline import TimelineEntry, why
 from controlplane.audit.words import what
 from controlplane.controllers.connectivity import events as connectivity
@@ -110,7 +111,7 @@ def workload_lanes(events: Iterable[Recorded], stream: str) -> list[Lane]:
     `events` are its own and those of the clusters, in order."""
     made, clusters = Lanes(MANAGEMENT), dict[str, _OnCluster]()
     away: set[str] = set()
-    for recorded in events:
+    for recorded in of_own_objects(events, stream):
         if recorded.stream == stream:
             if (word := _at_home(recorded)) is not None:
                 made.show(MANAGEMENT, word, recorded.recorded_at, _text(recorded), recorded.position)
