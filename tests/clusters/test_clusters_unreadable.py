@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
@@ -14,12 +15,14 @@ from aiohttp import web
 
 from controlplane.clusters import response_body
 from controlplane.clusters.connection_reports import Connected, ConnectFailed
-from controlplane.clusters.protocol import ApiError, Change, Off, UnreadableResponse
+from controlplane.clusters.lease import ClusterLease, LeaseHolder
+from controlplane.clusters.protocol import ApiError, Change, ClusterError, Off, UnreadableResponse
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Transport
-from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.kube.kinds import JOBS, LEASES, WORKLOADS, ObjectRef
+from tests.clusters.clocks import ManualClock
 from tests.clusters.fleet import Fleet, fleet
-from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, until
+from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, status, until
 
 DEEP = b'{"a":' * 2000 + b"{}" + b"}" * 2000
 MANY = "9" * 5000
@@ -138,6 +141,36 @@ async def test_a_heartbeat_that_cannot_be_read_is_none() -> None:
     async with good_and_bad(bad) as (found, _):
         await until(lambda: [fact for fact in found.log.of(ConnectFailed) if "nested too deep" in fact.message])
         await until(lambda: len(found.log.of(Connected)) == 2)
+
+
+#: What stands in the place of a Lease; the last three are Leases that no API server would store.
+NO_LEASES = [
+    {"maintenance": True},
+    {},
+    {"metadata": []},
+    {"metadata": {"resourceVersion": 7}, "spec": {}},
+    {"metadata": {"resourceVersion": "7"}, "spec": "x"},
+    {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": "long"}},
+    {"metadata": {"resourceVersion": "7", "annotations": 3}, "spec": {"holderIdentity": "x"}},
+    {"metadata": {"resourceVersion": "7"}, "spec": {"leaseTransitions": "many"}},
+]
+
+
+@pytest.mark.parametrize("said", NO_LEASES)
+async def test_what_is_answered_in_the_place_of_a_lease_stops_nobody(
+    api: MiniApi, transport: Transport, said: Any
+) -> None:
+    """A gateway says something to every request: no Lease is known to be ours then, and it is asked again."""
+    lease = ClusterLease(ObjectRef(LEASES, "ns", "controlplane"), "pod", ManualClock(), 30.0)
+    lease.holder = "ours"
+    told = json.dumps(said).encode()
+    for ask in (lease.other, lease.renew, lease.renew):
+        api.next_answers = [answer(told)() for _ in range(3)]
+        with contextlib.suppress(ClusterError):
+            assert isinstance(await ask(transport), LeaseHolder)
+    api.next_answers = [status(404, "NotFound"), answer(told)()]
+    with contextlib.suppress(ClusterError):
+        await lease.release(transport)
 
 
 @pytest.fixture
