@@ -14,12 +14,14 @@ import pytest
 from aiohttp import web
 
 from controlplane.clusters import response_body
-from controlplane.clusters.connection_reports import Connected, ConnectFailed
+from controlplane.clusters.connection_reports import Connected, ConnectFailed, Reached
 from controlplane.clusters.lease import ClusterLease, LeaseHolder
 from controlplane.clusters.protocol import ApiError, Change, ClusterError, Off, UnreadableResponse
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Transport
+from controlplane.controllers.connectivity.state import Connection
 from controlplane.kube.kinds import JOBS, LEASES, WORKLOADS, ObjectRef
+from controlplane.runtime.bound import check_cluster
 from tests.clusters.clocks import ManualClock
 from tests.clusters.fleet import Fleet, fleet
 from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, status, until
@@ -141,6 +143,33 @@ async def test_a_heartbeat_that_cannot_be_read_is_none() -> None:
     async with good_and_bad(bad) as (found, _):
         await until(lambda: [fact for fact in found.log.of(ConnectFailed) if "nested too deep" in fact.message])
         await until(lambda: len(found.log.of(Connected)) == 2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(lambda: web.json_response({"maintenance": True}), id="json of a gateway"),
+        pytest.param(lambda: web.json_response({"metadata": {"uid": 7}}), id="an identity that is no text"),
+        pytest.param(lambda: web.Response(status=404, text="404 page not found"), id="no such path"),
+        pytest.param(lambda: web.Response(status=403, text="<html>blocked</html>"), id="blocked"),
+    ],
+)
+async def test_what_a_gateway_answers_is_no_identity(api: MiniApi, said: Callable[[], web.Response]) -> None:
+    """Nothing else may be concluded from it: the cluster was built anew, or the log belongs to another one."""
+    known = Connection(name="management", incarnation="inc-1")
+
+    async def management() -> Transport:
+        return Transport("management", config(api))
+
+    api.next_answers = [said()]
+    assert await check_cluster(management, known)
+    assert await check_cluster(management, known) == ""
+    async with fleet() as found:
+        found.secrets = {"w": kubeconfig(api.url)}
+        api.next_answers = [answer(b'{"gitVersion":"v1"}')(), said()]
+        found.connections.set("w", SecretSource("w"))
+        await until(lambda: found.log.of(Connected))
+        assert {fact.incarnation for fact in found.log.of(Reached)} == {"inc-1"}
 
 
 #: What stands in the place of a Lease; the last three are Leases that no API server would store.
