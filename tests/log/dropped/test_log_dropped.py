@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import psycopg
 import pytest
 
 from controlplane.log.archive import dropping, exchange
-from controlplane.log.archive.manifest import ArchiveError
+from controlplane.log.archive.manifest import EVENTS, Archive, ArchiveError, archives_of
 from controlplane.log.event import LogArchived, VersionConflict
 from controlplane.log.verify import NoLog, checkpoint_of, verify
 from tests.log.archived import STREAMS, archive, connected, dropped, over, restored, rows, written
@@ -117,6 +119,38 @@ async def test_a_second_drop_takes_what_has_ended_since(
     back = restored(log, tmp_path)
     assert (back.first, back.last) == (1, found.upto)
     assert rows(log)[: len(everyone)] == everyone
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda one: one.file(EVENTS).write_bytes(one.file(EVENTS).read_bytes()[:-1]), "it was cut or changed"),
+        (lambda one: one.file(EVENTS).unlink(), "is missing"),
+        (lambda one: shutil.rmtree(one.folder), "begin at position"),
+    ],
+)
+async def test_what_stayed_leaves_only_if_the_archive_that_has_it_is_sound(
+    database_url: str, log: psycopg.Connection[Any], tmp_path: Path, harm: Callable[[Archive], Any], told: str
+) -> None:
+    """A stream that went on stayed whole, and its first events are in an archive of the drop before."""
+    dropped(log, tmp_path, over(1 << 40, "short/3"))
+    harm(archives_of(tmp_path, "main")[0])
+    await written(database_url, 30, size=None)
+    archive(log, tmp_path)
+    before = rows(log)
+    with pytest.raises(ArchiveError, match=told):
+        dropped(log, tmp_path)
+    assert rows(log) == before
+    assert verify(log, "main").archived_to == 60
+
+
+async def test_what_is_in_no_archive_of_the_folder_stays(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    """The first archive was moved, or lost, before anything was dropped."""
+    before = rows(log)
+    shutil.rmtree(archives_of(tmp_path, "main")[0].folder)
+    with pytest.raises(ArchiveError, match="begin at position"):
+        dropped(log, tmp_path)
+    assert rows(log) == before
 
 
 @pytest.mark.parametrize(("position", "upto"), [(60, 60), (59, 39), (17, 0)])
