@@ -42,6 +42,7 @@ from controlplane.clusters.connection_reports import (
 )
 from controlplane.clusters.connection_watches import ConnectionWatches
 from controlplane.clusters.dynamic_reader import Dynamic
+from controlplane.clusters.incarnation import incarnation_of, short_text
 from controlplane.clusters.kubeconfig import BAD, ClientConfig, KubeconfigError, parse_kubeconfig, unforeseen_counts
 from controlplane.clusters.protocol import ApiError, ClusterError, Sink, Unreachable
 from controlplane.clusters.reflector import Rejected
@@ -49,7 +50,6 @@ from controlplane.clusters.sources import PathSource, ProfileSource, Source, loa
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.verbs import Executor
 from controlplane.kube.expiry import credentials_expiry
-from controlplane.kube.kinds import NAMESPACES, meta
 from controlplane.kube.watches import WatchSpec
 
 
@@ -300,7 +300,7 @@ class ClusterConnection:
         if (objection := self._around.objection(self.name, incarnation)) is not None:
             failure, message = objection
             raise _ConnectionFailure("Unreachable", message, failure)
-        return Reached(incarnation, _short(version.get("gitVersion")))
+        return Reached(incarnation, short_text(version.get("gitVersion")))
 
     async def _identify(self, server: ApiServer, timeout: float | None = None) -> None:
         """Raise if the cluster behind the same address is another one by now: it was built anew."""
@@ -379,21 +379,6 @@ class ClusterConnection:
     async def _report_failure(self, reason: FailureReason, message: str, attempt: int, wait: float) -> None:
         at = self._clock.now() + timedelta(seconds=wait)
         await self._say(ConnectFailed(reason, message, attempt, at))
-
-
-def _short(found: object) -> str:
-    """Return a text of a cluster about itself; "" if it is no text, or not one to show."""
-    return found if isinstance(found, str) and len(found) <= 253 and found.isprintable() else ""
-
-
-async def incarnation_of(server: ApiServer, timeout: float | None = None) -> str:
-    """Return kube-system's UID, or nothing where we may not see it. Raises `ClusterError`."""
-    try:
-        return _short(meta(await server.get(NAMESPACES, "", "kube-system", timeout)).get("uid"))
-    except ApiError as error:
-        if error.status not in (403, 404):
-            raise
-        return ""
 
 
 def _digest(data: bytes) -> str:

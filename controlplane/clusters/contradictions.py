@@ -16,7 +16,8 @@ LATE = 10.0
 
 
 class Contradictions:
-    """What a watch has added since the last list, by UID, and which objects were not found, since when in seconds."""
+    """What a watch has added since the last list and not removed, by UID, and which objects were not found, since when
+    in seconds."""
 
     def __init__(self) -> None:
         self._added: set[str] = set()
@@ -30,11 +31,14 @@ class Contradictions:
     def missed(self, change: Change, known: Mapping[str, KnownObject]) -> bool:
         """Take note of a change that a watch shows; return whether it is of an object that was never shown. `known` may
         lack what this watch has added."""
+        uid = identity(change.object)[0]
         if change.op == "added":
-            self._added.add(identity(change.object)[0])
+            self._added.add(uid)
+        elif change.op == "gone":  # a watch may go on for months without a list
+            self._added.discard(uid)
+            self._absent.pop(uid, None)
         if change.op != "modified":
             return False
-        uid = identity(change.object)[0]
         return uid not in known and uid not in self._added
 
     def absent(self, namespace: str, name: str, known: Mapping[str, KnownObject], now: float) -> bool:

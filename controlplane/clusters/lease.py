@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from controlplane.clock import Clock
-from controlplane.clusters.protocol import ApiError, ClusterPort
+from controlplane.clusters.protocol import ApiError, ClusterPort, UnreadableResponse
+from controlplane.clusters.validation import version_of
 from controlplane.kube.kinds import Json, ObjectRef, Request, meta
 
 PROCESS = "controlplane/process"
@@ -61,11 +62,11 @@ class ClusterLease:
         other = self._other(found)
         if other != FREE:
             return other
-        spec = found.get("spec") or {}
+        spec = _part(found, "spec")
         taken: Json = {}
         if spec.get("holderIdentity") != self.holder:
-            taken = {"acquireTime": self._now(), "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
-        return await self._write(server, str(meta(found)["resourceVersion"]), taken)
+            taken = {"acquireTime": self._now(), "leaseTransitions": int(_number(spec, "leaseTransitions") or 0) + 1}
+        return await self._write(server, self._version_of(found, server), taken)
 
     async def release(self, server: ClusterPort) -> None:
         """Let go of it, if nobody has written to it since we did. Raises what the server raises."""
@@ -75,23 +76,31 @@ class ClusterLease:
 
     async def _read(self, server: ClusterPort) -> Json | None:
         try:
-            return await server.get(self.ref.kind, self.ref.namespace, self.ref.name)
+            found = await server.get(self.ref.kind, self.ref.namespace, self.ref.name)
         except ApiError as error:
             if error.status == 404 and error.name == self.ref.name:
                 return None
             raise
+        self._version_of(found, server)
+        return found
+
+    def _version_of(self, found: Json, server: ClusterPort) -> str:
+        """Return a Lease's version; raises `UnreadableResponse` for an answer that is none, as a gateway gives one."""
+        if version := version_of(found.get("metadata")):
+            return version
+        raise UnreadableResponse(f"{server.name}: the answer is not the Lease {self.ref.namespace}/{self.ref.name}")
 
     def _other(self, found: Json) -> LeaseHolder:
-        spec, version = found.get("spec") or {}, str(meta(found).get("resourceVersion", ""))
+        spec, version = _part(found, "spec"), meta(found)["resourceVersion"]
         identity = str(spec.get("holderIdentity") or "")
         if identity in ("", self.holder):
             return FREE
         now = self._clock.monotonic()
         if version != self._seen:
             self._seen, self._since = version, now
-        if now - self._since >= float(spec.get("leaseDurationSeconds") or self._duration):
+        if now - self._since >= (_number(spec, "leaseDurationSeconds") or self._duration):
             return FREE
-        return LeaseHolder(identity, str((meta(found).get("annotations") or {}).get(PROCESS, "")))
+        return LeaseHolder(identity, str(_part(meta(found), "annotations").get(PROCESS, "")))
 
     async def _create(self, server: ClusterPort) -> LeaseHolder:
         metadata = {"namespace": self.ref.namespace, "name": self.ref.name, "labels": _LABELS}
@@ -101,19 +110,16 @@ class ClusterLease:
             "metadata": metadata | {"annotations": {PROCESS: self._process}},
             "spec": self._spec() | {"acquireTime": self._now(), "leaseTransitions": 0},
         }
-        self._keep(await server.create(self.ref.kind, self.ref.namespace, body))
+        self._version = self._version_of(await server.create(self.ref.kind, self.ref.namespace, body), server)
         return FREE
 
     async def _write(self, server: ClusterPort, version: str, more: Json) -> LeaseHolder:
-        self._keep(await server.write(self._patch(version, self._spec() | more)))
+        self._version = self._version_of(await server.write(self._patch(version, self._spec() | more)), server)
         return FREE
 
     def _patch(self, version: str, spec: Json) -> Request:
         metadata = {"resourceVersion": version, "annotations": {PROCESS: self._process}}
         return Request("patch", self.ref, {"metadata": metadata, "spec": spec})
-
-    def _keep(self, written: Json) -> None:
-        self._version = str(meta(written)["resourceVersion"])
 
     def _spec(self) -> Json:
         seconds = max(round(self._duration), 1)
@@ -121,3 +127,15 @@ class ClusterLease:
 
     def _now(self) -> str:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _part(found: Json, field: str) -> Json:
+    """Return an object that is a field of another one; empty for what is none."""
+    part = found.get(field)
+    return part if isinstance(part, dict) else {}
+
+
+def _number(spec: Json, field: str) -> float | None:
+    """Return a number of a Lease; None for what is none."""
+    found = spec.get(field)
+    return float(found) if isinstance(found, int | float) else None

@@ -21,7 +21,15 @@ from controlplane.log.appender import LINGER, Appender
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent, CommittedEvents, EventPage, recorded
 from controlplane.log.connect import Database, bounded, first_line
-from controlplane.log.event import Append, Fenced, Heartbeat, LogArchived, LogHead, LogReplaced, Recorded
+from controlplane.log.event import (
+    Append,
+    Fenced,
+    Heartbeat,
+    LogArchived,
+    LogHead,
+    LogReplaced,
+    Recorded,
+)
 from controlplane.log.line import Line
 from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
@@ -29,8 +37,8 @@ from controlplane.tasks import end
 
 _log = structlog.get_logger(__name__)
 
-# Seconds after which LISTEN is said again.
-_LISTEN_AGAIN = 30.0
+# Seconds after which LISTEN is said again, and for which it is asked what a fence means.
+_LISTEN_AGAIN, _FENCED = 30.0, 1.0
 
 # The last row says which batch it came with: by that the next look tells whether the log is still the one that was
 # read. Positions have no holes, so which row is the last is known before the page is: but for those that are in
@@ -132,6 +140,7 @@ class PostgresLog:
         self._listener: asyncio.Task[None] | None = None
         self._waits = False  # whether anybody waits for more, and so hears of it
         self._holds = False  # whether we have taken the log, and nobody has told us otherwise
+        self._last_look: asyncio.Task[_LeadRow] | None = None  # what the log was when we were fenced off
 
     async def __aenter__(self) -> PostgresLog:
         return self
@@ -208,8 +217,17 @@ class PostgresLog:
             if not resign:
                 await self._look()
         except Fenced:
-            self._let_go()
+            await self._compare_fenced()
             raise
+
+    async def _compare_fenced(self) -> None:
+        """Let go of the log; `LogReplaced` if it is not the one that was read: then the lead was lost with what was
+        written since. A database that does not say so within a second leaves it at the fence."""
+        self._let_go()
+        self._last_look = self._last_look or asyncio.create_task(self._look(), name="log-fenced")
+        done, _ = await asyncio.wait([self._last_look], timeout=_FENCED)
+        if done and not self._last_look.cancelled() and isinstance(why := self._last_look.exception(), LogReplaced):
+            raise why
 
     async def _look(self) -> _LeadRow:
         """Return what the log is now; `LogReplaced` if it is not the one that was read."""
@@ -253,7 +271,7 @@ class PostgresLog:
         except LogReplaced as error:
             raise self._replaced(str(error), error.ends_at) from None
         except Fenced:
-            self._let_go()
+            await self._compare_fenced()
             raise
         if new:
             self._rung.set()
@@ -353,9 +371,8 @@ class PostgresLog:
             self._ring()
 
     async def _listen_no_more(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            await end(listener)
+        tasks, self._listener, self._last_look = (self._listener, self._last_look), None, None
+        await end(*(task for task in tasks if task is not None))
 
     async def _listen(self) -> None:
         delay = 0.1

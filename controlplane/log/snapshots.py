@@ -30,7 +30,8 @@ _AT_ONCE = 16
 
 _NEWEST = """
 SELECT s.position, s.fold_version, s.log_id, s.batch, s.data, s.checksum, s.log_id = h.id, s.position <= h.position, s.batch = (
-    SELECT b.batch FROM controlplane.batches b WHERE b.log = s.log AND b.last >= s.position ORDER BY b.last LIMIT 1)
+    SELECT b.batch FROM controlplane.batches b WHERE b.log = s.log AND b.last >= s.position ORDER BY b.last LIMIT 1),
+       s.position >= h.archived_to
 FROM controlplane.snapshots s JOIN controlplane.log_head h ON h.log = s.log
 WHERE s.log = %(log)s AND s.part = '' AND s.chunk = 0 ORDER BY s.position DESC"""
 _LAST = """
@@ -145,7 +146,7 @@ class PostgresSnapshots:
     async def found(self, fold: str, upto: int | None = None, besides: Collection[int] = ()) -> FoundSnapshot | None:
         """Return the newest snapshot of a fold that is of this log; see `SnapshotStore`."""
         others = 0
-        for position, of, log_id, batch, data, checksum, same, reached, there in await self._line.fetch(
+        for position, of, log_id, batch, data, checksum, same, reached, there, whole in await self._line.fetch(
             _NEWEST, {"log": self._name}
         ):
             if fold not in (of, ""):
@@ -161,6 +162,8 @@ class PostgresSnapshots:
                 why = "the log ends before it"
             elif not there:
                 why = "the log has another event there"
+            elif not whole:  # it ends within the batch with which the archives end, which is still there
+                why = "events before it have left the log since"
             else:
                 try:
                     contents = msgspec.msgpack.decode(_sound(data, checksum), type=Contents)

@@ -52,9 +52,13 @@ class WriterCache:
         return self.position is None or len(self._unmerged) >= MERGED_AT
 
     def answered(self, position: int, versions: Mapping[str, int], marks: Mapping[str, int], *, merged: bool) -> None:
-        """Take what the database said: where the log ends, and what was asked."""
+        """Take what the database said: where the log ends, and what was asked. Of a log that went on without us all is
+        asked anew: its table of marks may lack those of whoever appended.
+        """
         if self.position not in (None, position):
             self.clear()
+            if not merged:
+                return
         self.position = position
         self._versions.update(versions)
         self._marks.update(marks)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from controlplane.clock import Clock
-from controlplane.clusters.connection import incarnation_of
+from controlplane.clusters.incarnation import incarnation_of
 from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.protocol import ClusterError
 from controlplane.controllers.connectivity.events import EVENTS, LeadRequested

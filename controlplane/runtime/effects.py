@@ -186,9 +186,13 @@ class Effects:
     def _is_open(self, write: OpenWrite) -> bool:
         if self._controller.is_open(write):
             return True
+        self._forget(write)
+        return False
+
+    def _forget(self, write: OpenWrite) -> None:
+        """Remember nothing more of a write that ended."""
         self._conflicted.discard(write)
         self._sent.discard(write)
-        return False
 
     async def _carry_out(self, write: OpenWrite, executor: Executes) -> None:
         needed = self._controller.bodies_needed(write)
@@ -337,6 +341,7 @@ class Effects:
         try:
             if self._is_open(write):
                 await self._write.append(Append([event]))
+                self._forget(write)
         except Fenced:
             raise
         except LogError as error:

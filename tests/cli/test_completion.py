@@ -49,11 +49,11 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.parametrize(
     ("words", "wanted"),
     deep_after(
-        3,
+        2,
         [
             ("controlplane work", ["workloads"]),
-            ("controlplane workloads --no", ["--no-headers"]),
             ("controlplane workloads -o js", ["json", "jsonpath="]),
+            ("controlplane workloads --no", ["--no-headers"]),
             ("controlplane why default/et", ["default/etl", "default/etl-0a1b2"]),
             ("controlplane timeline clu", ["cluster"]),
             ("controlplane usage --by na", ["namespace"]),
@@ -66,7 +66,7 @@ def test_bash(url: str, words: str, wanted: list[str]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-@pytest.mark.parametrize("database", ["", "postgresql://u@127.0.0.1:1/d", "nonsense"])
+@pytest.mark.parametrize("database", deep_after(1, ["postgresql://u@127.0.0.1:1/d", "", "nonsense"]))
 def test_without_a_database_nothing_is_offered_and_nothing_said(database: str) -> None:
     assert offered("controlplane why default/e", database) == []
 

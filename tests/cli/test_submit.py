@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from controlplane.local.examples import jobs
+from tests.cli.conftest import Here
 from tests.cli.processes import finished, running, stopped
 from tests.cli.test_up import until
 
@@ -93,30 +94,32 @@ def test_jobs_go_to_a_fleet_that_listens_where_it_was_told_to(empty_database_url
         ("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}", 3, "there is no management cluster"),
     ],
 )
-def test_what_cannot_be_submitted_is_one_sentence(tmp_path: Path, text: str, code: int, said: str) -> None:
+def test_what_cannot_be_submitted_is_one_sentence(here: Here, tmp_path: Path, text: str, code: int, said: str) -> None:
     file = tmp_path / "file.yaml"
     file.write_text(text)
-    done = finished("submit", str(file))
+    done = here("submit", str(file))
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_who_has_kubectls_variable_is_told_that_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_kubectls_variable_is_told_that_it_is_not_read(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "file.yaml"
     file.write_text("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    said = finished("submit", str(file)).stderr
+    said = here("submit", str(file)).stderr
     assert "set --kubeconfig or management.kubeconfig" in said
     assert said.rstrip().endswith("KUBECONFIG is not read here")
 
 
-def test_a_kubeconfig_that_is_not_there_is_said_of_the_option(tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_not_there_is_said_of_the_option(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "file.yaml"
     file.write_text("{apiVersion: batch/v1, kind: Job, metadata: {name: a}}")
-    done = finished("submit", str(file), "--kubeconfig", str(tmp_path / "nowhere"))
+    done = here("submit", str(file), "--kubeconfig", str(tmp_path / "nowhere"))
     assert (done.returncode, done.stderr) == (3, f"Error: --kubeconfig: there is no file {tmp_path / 'nowhere'}\n")
-    assert "set --kubeconfig or management.kubeconfig" in finished("submit", str(file)).stderr
+    assert "set --kubeconfig or management.kubeconfig" in here("submit", str(file)).stderr
 
 
 @contextmanager

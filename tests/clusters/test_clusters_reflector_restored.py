@@ -256,6 +256,17 @@ async def test_a_change_of_what_was_never_shown_costs_a_list(api: MiniApi, known
             assert api.watches()[-1].query["resourceVersion"] == "50"
 
 
+async def test_a_change_of_what_the_watch_has_shown_to_go_costs_a_list(api: MiniApi) -> None:
+    """What was added and is gone is no more remembered than what was never shown."""
+    async with following(api, pace=replace(QUICK, idle_timeout=10 * PATIENCE)) as f:
+        for shown in (line("ADDED", obj("a", 11)), line("DELETED", obj("a", 12))):
+            api.stream().put_nowait(shown)
+        await until(lambda: len(f.log.deltas) == 3)
+        api.version, api.objects["workloads"] = 50, [obj("b", 40)]
+        api.stream().put_nowait(line("MODIFIED", obj("a", 41)))
+        await f.shows("synced", "added a@11", "gone a@12", "listed b@40", "gap")
+
+
 async def test_what_is_not_there_and_shown_for_too_long_costs_a_list(
     api: MiniApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

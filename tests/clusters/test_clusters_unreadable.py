@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable
@@ -13,13 +14,17 @@ import pytest
 from aiohttp import web
 
 from controlplane.clusters import response_body
-from controlplane.clusters.connection_reports import Connected, ConnectFailed
-from controlplane.clusters.protocol import ApiError, Change, Off, UnreadableResponse
+from controlplane.clusters.connection_reports import Connected, ConnectFailed, Reached
+from controlplane.clusters.lease import ClusterLease, LeaseHolder
+from controlplane.clusters.protocol import ApiError, Change, ClusterError, Off, UnreadableResponse
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.transport import Transport
-from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.controllers.connectivity.state import Connection
+from controlplane.kube.kinds import JOBS, LEASES, WORKLOADS, ObjectRef
+from controlplane.runtime.bound import check_cluster
+from tests.clusters.clocks import ManualClock
 from tests.clusters.fleet import Fleet, fleet
-from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, until
+from tests.clusters.miniapi import MiniApi, config, kubeconfig, line, obj, serving, status, until
 
 DEEP = b'{"a":' * 2000 + b"{}" + b"}" * 2000
 MANY = "9" * 5000
@@ -138,6 +143,63 @@ async def test_a_heartbeat_that_cannot_be_read_is_none() -> None:
     async with good_and_bad(bad) as (found, _):
         await until(lambda: [fact for fact in found.log.of(ConnectFailed) if "nested too deep" in fact.message])
         await until(lambda: len(found.log.of(Connected)) == 2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(lambda: web.json_response({"maintenance": True}), id="json of a gateway"),
+        pytest.param(lambda: web.json_response({"metadata": {"uid": 7}}), id="an identity that is no text"),
+        pytest.param(lambda: web.Response(status=404, text="404 page not found"), id="no such path"),
+        pytest.param(lambda: web.Response(status=403, text="<html>blocked</html>"), id="blocked"),
+    ],
+)
+async def test_what_a_gateway_answers_is_no_identity(api: MiniApi, said: Callable[[], web.Response]) -> None:
+    """Nothing else may be concluded from it: the cluster was built anew, or the log belongs to another one."""
+    known = Connection(name="management", incarnation="inc-1")
+
+    async def management() -> Transport:
+        return Transport("management", config(api))
+
+    api.next_answers = [said()]
+    assert await check_cluster(management, known)
+    assert await check_cluster(management, known) == ""
+    async with fleet() as found:
+        found.secrets = {"w": kubeconfig(api.url)}
+        api.next_answers = [answer(b'{"gitVersion":"v1"}')(), said()]
+        found.connections.set("w", SecretSource("w"))
+        await until(lambda: found.log.of(Connected))
+        assert {fact.incarnation for fact in found.log.of(Reached)} == {"inc-1"}
+
+
+#: What stands in the place of a Lease; the last three are Leases that no API server would store.
+NO_LEASES = [
+    {"maintenance": True},
+    {},
+    {"metadata": []},
+    {"metadata": {"resourceVersion": 7}, "spec": {}},
+    {"metadata": {"resourceVersion": "7"}, "spec": "x"},
+    {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": "long"}},
+    {"metadata": {"resourceVersion": "7", "annotations": 3}, "spec": {"holderIdentity": "x"}},
+    {"metadata": {"resourceVersion": "7"}, "spec": {"leaseTransitions": "many"}},
+]
+
+
+@pytest.mark.parametrize("said", NO_LEASES)
+async def test_what_is_answered_in_the_place_of_a_lease_stops_nobody(
+    api: MiniApi, transport: Transport, said: Any
+) -> None:
+    """A gateway says something to every request: no Lease is known to be ours then, and it is asked again."""
+    lease = ClusterLease(ObjectRef(LEASES, "ns", "controlplane"), "pod", ManualClock(), 30.0)
+    lease.holder = "ours"
+    told = json.dumps(said).encode()
+    for ask in (lease.other, lease.renew, lease.renew):
+        api.next_answers = [answer(told)() for _ in range(3)]
+        with contextlib.suppress(ClusterError):
+            assert isinstance(await ask(transport), LeaseHolder)
+    api.next_answers = [status(404, "NotFound"), answer(told)()]
+    with contextlib.suppress(ClusterError):
+        await lease.release(transport)
 
 
 @pytest.fixture

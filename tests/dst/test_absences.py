@@ -7,6 +7,7 @@ import pytest
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.dst.play import play
 from tests.dst.plans import held, plan, step, told
+from tests.support.deep import deep_after
 
 GRACE = 180.0  # of the simulated settings
 
@@ -16,7 +17,7 @@ def taken(lines: list[str]) -> list[float]:
     return [float(line.split()[0]) for line in lines]
 
 
-@pytest.mark.parametrize("absent", [20.0, 150.0, 400.0])
+@pytest.mark.parametrize("absent", deep_after(1, [150.0, 20.0, 400.0]))
 def test_a_lost_cluster_has_its_grace_after_an_absence_of_ours(absent: float) -> None:
     """The job runs on `w1`, which alone has room for it, and is lost; then no process runs."""
     outcome = play(

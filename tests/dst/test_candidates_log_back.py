@@ -23,8 +23,10 @@ from tests.support.deep import deep_after, deep_but
 
 #: A placement takes some eighty milliseconds: what is lost of it depends on when the log goes back. Then the pod runs.
 MOMENTS = [round(5.0 + milliseconds / 1000, 3) for milliseconds in (20, 40, 50, 60, 70, 80, 100, 500)] + [40.0]
-AT = pytest.mark.parametrize("at", deep_but((5.07, 40.0), MOMENTS))
-AT_ONCE = pytest.mark.parametrize("at", deep_but((5.07,), MOMENTS))
+AT = pytest.mark.parametrize("at", deep_but((5.07,), MOMENTS))
+THERE = pytest.mark.parametrize(
+    "what", deep_after(1, [THERE_CANDIDATE, THERE_POD, THERE_SOURCE], ids=["candidates", "pods", "sources"])
+)
 WHILE_IT_RUNS = pytest.mark.parametrize("at", deep_but((40.0,), MOMENTS))
 POLICIES = pytest.mark.parametrize("policy", [(), pytest.param((NEVER_TWICE,), marks=pytest.mark.deep)], ids=str)
 
@@ -58,9 +60,9 @@ def test_a_schedulers_log_goes_back_and_the_pod_is_placed_once(target: str, at: 
     assert bound(played(back(target, at), pod(5.0, seconds=60), traits=policy)) == 1
 
 
-@AT_ONCE
-@pytest.mark.parametrize("what", [HOME_POD, HOME_TARGET, HOME_NODE], ids=["pods", "targets", "nodes"])
-@pytest.mark.parametrize("traits", [(), (VIRTUAL_NODES,)], ids=str)
+@AT
+@pytest.mark.parametrize("what", deep_after(1, [HOME_POD, HOME_TARGET, HOME_NODE], ids=["pods", "targets", "nodes"]))
+@pytest.mark.parametrize("traits", [pytest.param((), marks=pytest.mark.deep), (VIRTUAL_NODES,)], ids=str)
 def test_nothing_of_the_source_can_be_read_by_a_log_that_went_back(
     at: float, what: int, traits: tuple[str, ...]
 ) -> None:
@@ -79,15 +81,15 @@ def test_no_candidate_can_be_read_by_a_source_whose_log_went_back(at: float, pol
 
 @AT
 @pytest.mark.parametrize("target", deep_after(1, ["east", "west"]))
-@pytest.mark.parametrize("what", [THERE_CANDIDATE, THERE_POD, THERE_SOURCE], ids=["candidates", "pods", "sources"])
+@THERE
 def test_nothing_of_a_target_can_be_read_by_a_log_that_went_back(at: float, what: int, target: str) -> None:
     """The Pod of a Candidate that cannot be read stays, and a Candidate stays whose Pod cannot be."""
     outcome = played(back(target, at), pod(5.0, seconds=60), spoiled(at, target, what))
     assert bound(outcome) == 1
 
 
-@AT_ONCE
-@pytest.mark.parametrize("what", [THERE_CANDIDATE, THERE_POD, THERE_SOURCE], ids=["candidates", "pods", "sources"])
+@AT
+@THERE
 def test_all_logs_go_back_and_nothing_of_the_targets_can_be_read(at: float, what: int) -> None:
     logs = [back(name, at) for name in (SOURCE_LOG, "east", "west")]
     there = [spoiled(at, name, what) for name in ("east", "west")]
@@ -95,7 +97,7 @@ def test_all_logs_go_back_and_nothing_of_the_targets_can_be_read(at: float, what
 
 
 @WHILE_IT_RUNS
-@pytest.mark.parametrize("what", [THERE_CANDIDATE, THERE_POD, THERE_SOURCE], ids=["candidates", "pods", "sources"])
+@THERE
 def test_nothing_of_the_targets_can_be_read_any_more(at: float, what: int) -> None:
     """The logs know what it was; the pod is replaced meanwhile, and its successor waits."""
     there = [spoiled(at, name, what) for name in ("east", "west")]

@@ -35,7 +35,7 @@ def test_a_pod_is_offered_permitted_and_runs() -> None:
 
 
 @AT
-@pytest.mark.parametrize("way", ["east", "near-east"])
+@pytest.mark.parametrize("way", deep_after(1, ["east", "near-east"]))
 def test_a_target_is_cut_off_while_it_is_asked(at: float, way: str) -> None:
     """Whether it has the permit or not: nobody else gets one while it may bind (H1)."""
     played(pod(5.0), step(at, "partition", way, 100.0), traits=(NEVER_TWICE,))
@@ -82,7 +82,7 @@ def test_a_scheduler_dies_or_stands_still(at: float) -> None:
     played(pod(5.0), *(step(at, "pause", f"{where}-scheduler-1", 45.0) for where in ("east", "west")), traits=two)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [POLICIES[0], pytest.param(POLICIES[1], marks=pytest.mark.deep)])
 @pytest.mark.parametrize("at", deep_but((5.044,), MOMENTS[2:]))
 def test_a_source_whose_database_is_away_outlives_its_reservations(at: float, policy: tuple[str, ...]) -> None:
     """What was reserved has lapsed and is reserved anew: a permit is for the reservation that it names (H3, H4)."""
@@ -90,7 +90,7 @@ def test_a_source_whose_database_is_away_outlives_its_reservations(at: float, po
 
 
 @pytest.mark.parametrize("policy", [POLICIES[0], pytest.param(POLICIES[1], marks=pytest.mark.deep)])
-@pytest.mark.parametrize("trouble", ["mute", "lose-replies", "conflicts", "late-errors"])
+@pytest.mark.parametrize("trouble", deep_after(1, ["lose-replies", "mute", "conflicts", "late-errors"]))
 def test_bindings_without_an_answer(trouble: str, policy: tuple[str, ...]) -> None:
     """Executed or not: it is found out, or fenced, before anybody else is permitted (H2)."""
     ways = [step(4.0, trouble, f"near-{where}", 60.0, 60) for where in ("east", "west")]
@@ -195,7 +195,7 @@ def test_another_source_takes_no_harm() -> None:
     assert told(outcome, "Unreserved", "stranger", "Timeout")
 
 
-@pytest.mark.parametrize("policy", [(AT_LEAST_ONCE,), (NEVER_TWICE,)])
+@pytest.mark.parametrize("policy", [(AT_LEAST_ONCE,), pytest.param((NEVER_TWICE,), marks=pytest.mark.deep)])
 def test_an_unreachable_target_costs_the_others_nothing(policy: tuple[str, ...]) -> None:
     """L3: whoever answers is permitted at once."""
     outcome = played(step(2.0, "partition", "west", 200.0), pod(60.0), traits=policy)

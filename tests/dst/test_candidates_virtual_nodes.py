@@ -36,6 +36,7 @@ def test_a_pod_that_is_removed_too_early_is_found(monkeypatch: pytest.MonkeyPatc
     assert EARLY in _broken()
 
 
+@pytest.mark.deep
 def test_a_bound_pod_that_is_placed_anew_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SourceState, "stays", property(lambda state: False))
     monkeypatch.setattr(decide, "_wanted", lambda pass_, pod: [target.name for target in pass_.context.targets])

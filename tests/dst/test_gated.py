@@ -39,7 +39,7 @@ def under(gate: str, *steps: Step, seed: int = 1) -> Plan:
     return replace(found, traits=(ALL_AT_ONCE, *([gate] if gate else []), *(KIND + name for name in NEW_KINDS)))
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", deep_after(1, GATES))
 def test_each_runs_once_and_its_parts_are_together(gate: str) -> None:
     outcome = play(under(gate, *submitted()))
     assert held(outcome)
@@ -73,7 +73,7 @@ def test_a_pod_of_a_group_that_is_deleted_and_made_again_has_a_copy_of_its_own()
     assert len(told(outcome, "JobCreationDecided", GROUP)) == 4
 
 
-@pytest.mark.parametrize(("trouble", "gate"), deep_after(2, [(one, gate) for gate in GATES for one in TROUBLE]))
+@pytest.mark.parametrize(("trouble", "gate"), deep_after(1, [(one, gate) for gate in GATES for one in TROUBLE]))
 def test_they_hold_in_any_trouble(trouble: str, gate: str) -> None:
     source = random.Random(f"{trouble} {gate}")
     times = [round(source.uniform(4, 80), 2) for _ in range(3)]

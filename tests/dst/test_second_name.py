@@ -7,7 +7,7 @@ import pytest
 from controlplane.app.identities import Identities
 from controlplane.dst.play import play
 from tests.dst.plans import cluster_of, held, plan, step, submitted, told
-from tests.support.deep import deep_after
+from tests.support.deep import deep_after, deep_but
 
 END = step(299, "cut", "w3")
 TROUBLE = {
@@ -21,7 +21,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("order", deep_after(1, [0, 1]))
-@pytest.mark.parametrize("trouble", TROUBLE)
+@pytest.mark.parametrize("trouble", deep_but(("nothing", "it is restored"), TROUBLE))
 @pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 def test_each_job_runs_once(name: str, trouble: str, order: int) -> None:
     where = cluster_of(name)

@@ -9,7 +9,7 @@ from tests.dst.plans import held, plan, step, told
 from tests.support.deep import deep_after
 
 
-@pytest.mark.parametrize("where", ["management", "w1", "w2"])
+@pytest.mark.parametrize("where", deep_after(2, ["management", "w1", "w2"]))
 @pytest.mark.parametrize("value", deep_after(1, [1, 2]))
 def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: int) -> None:
     outcome = play(
@@ -26,7 +26,7 @@ def test_what_cannot_be_read_is_refused_and_all_else_goes_on(where: str, value: 
     assert told(outcome, "ObservationRefused", "abyss")
 
 
-@pytest.mark.parametrize("name", ["job-1", "once-1"])
+@pytest.mark.parametrize("name", deep_after(1, ["once-1", "job-1"]))
 @pytest.mark.parametrize("value", deep_after(2, range(6)))
 def test_what_was_never_read_is_not_gone(name: str, value: int) -> None:
     """The log goes back to before the job was sent, and the copies cannot be read when the next one is begun."""

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from controlplane.dst.play import SCENES, plan_of, play
-from tests.support.deep import deep_after
+from tests.support.deep import deep_but
 
 FILE = Path(__file__).parent / "digests.json"
 SEEDS = range(1, 11)
+#: The seed of each scene that takes the fewest steps.
+BRIEF = {"workloads": 1, "admission": 10, "candidates": 1, "local": 3}
 
 
 def digest(scene: str, seed: int) -> dict[str, Any]:
@@ -24,8 +26,7 @@ def digest(scene: str, seed: int) -> dict[str, Any]:
     return {"digest": outcome.digest[:16], "events": outcome.events, "steps": outcome.steps}
 
 
-@pytest.mark.parametrize("seed", deep_after(1, SEEDS))
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize(("scene", "seed"), deep_but(BRIEF.items(), [(one, seed) for one in SCENES for seed in SEEDS]))
 def test_a_seed_is_played_as_it_was(scene: str, seed: int) -> None:
     assert digest(scene, seed) == json.loads(FILE.read_text())[scene][str(seed)]
 

@@ -7,6 +7,7 @@ append.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -96,6 +97,23 @@ class Contract:
             await first.renew()
         assert await second.append(request(saw("a", 2))) == 1
         await second.renew()
+
+    async def test_a_holder_whose_lead_itself_was_lost_is_told_what_it_had_read(
+        self, open_log: Any, backup: Backup
+    ) -> None:
+        """Nobody else took its place: what it wrote since it took the lead is gone, and so is the lead."""
+        await open_log().take_epoch("before")
+        restore = await backup()
+        for ask in ("renew", "append"):
+            holder = open_log()
+            await holder.take_epoch("holder")
+            await holder.append(request(saw("a", 1), saw("a", 2)))
+            await everything(holder)
+            await restore()
+            asked = (holder.renew() if ask == "renew" else holder.append(request(saw("a", 3))) for _ in range(3))
+            for told in await asyncio.gather(*asked, return_exceptions=True):
+                assert isinstance(told, LogReplaced)
+                assert (told.read_to, told.ends_at) == (2, 0)
 
 
 class TestMemoryLog(Contract):

@@ -62,7 +62,7 @@ def test_many_are_taken_for_new_while_all_that_was_not_known_was_new() -> None:
         (9, {"x": 0}, {"y": -1}, True),
         (9, {"x": 0}, {"y": 4}, False),
     ):
-        cache.answered(position, versions, marks, merged=False)
+        cache.answered(position, versions, marks, merged=True)
         assert judged(cache, *many).has_to_ask() is not new
     cache.answered(9, {"v": 0}, {}, merged=False)
     cache.clear()
@@ -151,6 +151,9 @@ def test_a_batch_is_judged_on_the_one_in_flight() -> None:
 def test_another_end_of_the_log_makes_all_void() -> None:
     cache = knowing(7, {"a": 2}, {"s": 4})
     cache.answered(8, {"b": 1}, {}, merged=False)
+    assert (cache.version("a"), cache.mark("s"), cache.version("b"), cache.position) == (None, None, None, None)
+    assert cache.wants_merging
+    cache.answered(8, {"b": 1}, {}, merged=True)
     assert (cache.version("a"), cache.mark("s"), cache.version("b"), cache.position) == (None, None, 1, 8)
 
 
@@ -201,6 +204,20 @@ async def test_somebody_appends_beside_the_writer(database_url: str) -> None:
         assert await leader.append(request(saw("a", 6), a=3)) == 1
         events = [(e.stream, e.version, e.event.n) for e in await everything(leader) if isinstance(e.event, Saw)]
         assert events == [("a", 1, 1), ("b", 1, 1), ("a", 2, 2), ("b", 2, 2), ("a", 3, 5), ("b", 3, 5), ("a", 4, 6)]
+
+
+async def test_who_hears_of_others_by_asking_forgets_no_mark_that_is_in_no_table(database_url: str) -> None:
+    """What was seen is told again after a list: it is known, though the table of marks does not have it yet."""
+    async with postgres_opener(database_url) as opener:
+        leader, operator = opener(), opener()
+        await leader.take_epoch("one")
+        assert await leader.append(request(saw("a", 1, source="s", mark=5))) == 1
+        await operator.assist()
+        assert await operator.append(request(saw("b", 1, source="t", mark=5))) == 1
+        # It has to ask before this is sent, and so is told that the log has grown.
+        assert await leader.append(request(saw("b", 3), b=1)) == 1
+        assert await leader.append(request(saw("a", 2, source="s", mark=5))) == 0
+        assert await leader.append(request(saw("b", 2, source="t", mark=5))) == 0
 
 
 @pytest.mark.undistributed("nobody appends with a version before that knows no Citus")

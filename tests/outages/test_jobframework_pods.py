@@ -4,6 +4,7 @@ a worker, by the quota of the service itself, and the process is killed on the w
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import MANAGED, Pod
@@ -72,6 +73,7 @@ async def test_a_pod_and_a_group_are_dispatched_and_their_end_comes_back(stage: 
     await on.until(lambda: all("finalizers" not in meta(one) for one in there.local().values()), "all are let go")
 
 
+@pytest.mark.deep
 async def test_a_process_that_is_killed_again_and_again_starts_and_deletes_each_pod_once(stage: Make) -> None:
     on, there = await without_kueue(stage)
     own_queue(on, cpu="4")

@@ -5,12 +5,14 @@ a group that is evicted is stopped whole, and a service that dies in between mak
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import GROUP
 from controlplane.kube.kinds import PODS, WORKLOADS, Json, meta
 from controlplane.kube.kueue_names import QUEUE_LABEL
+from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.controllers.jobs import DURATION
 from controlplane.simulation.kueue.pods import TOTAL
 from tests.multikueue.kep693.rig import NS
@@ -36,6 +38,21 @@ class Pods:
     def __init__(self, on: Stage) -> None:
         self.on = on
         self.ran: set[tuple[str, str, str]] = set()
+        """Cluster, name and UID of each copy that has run."""
+        self.shown: set[str] = set()
+        """The user's pods that have said that they run."""
+        on.manager.store.listen(partial(self._hear, ""))
+        for name, cluster in on.world.workers.items():
+            cluster.store.listen(partial(self._hear, name))
+
+    def _hear(self, cluster: str, commit: Commit) -> None:
+        """Take note of every change: on a busy machine a pod may have ended between two looks."""
+        if commit.record.kind != PODS or phase(commit.record.obj) != "Running":
+            return
+        if cluster:
+            self.ran.add((cluster, commit.record.name, commit.record.uid))
+        else:
+            self.shown.add(commit.record.name)
 
     def make(self, *pods: Json) -> None:
         for one in pods:
@@ -49,13 +66,9 @@ class Pods:
             name: {meta(one)["name"]: one for one in cluster.store.list(PODS)[0]}
             for name, cluster in self.on.world.workers.items()
         }
-        for cluster, pods in found.items():
-            running = [(name, one) for name, one in pods.items() if phase(one) == "Running"]
-            self.ran |= {(cluster, name, str(meta(one)["uid"])) for name, one in running}
         return {cluster: pods for cluster, pods in found.items() if pods}
 
     def all(self, wanted: str) -> bool:
-        self.copies()
         return all(phase(one) == wanted for one in self.local().values())
 
     def workloads(self) -> list[Json]:
@@ -79,7 +92,7 @@ async def test_a_pod_and_a_group_run_on_a_worker_and_their_end_comes_back(
 ) -> None:
     on, there = await staged(stage)
     there.make(pod("alone"), *(pod(f"p-{number}", group=3) for number in range(3)))
-    await on.until(lambda: there.all("Running"), "all to run")
+    await on.until(lambda: len(there.shown) == 4, "all to run")
     assert all({"name": HELD} in one["spec"]["schedulingGates"] for one in there.local().values())
     await on.until(lambda: there.all("Succeeded"), "all to have ended")
     await on.until(lambda: there.finished() and not there.copies() and on.left() == [], "nothing left")

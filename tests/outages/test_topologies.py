@@ -7,6 +7,8 @@ import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from controlplane.kube.conditions import condition, is_true
 from controlplane.kube.kinds import (
     CLUSTER_QUEUES,
@@ -82,6 +84,7 @@ def started(on: Stage, name: str) -> bool:
     return job is not None and job["spec"].get("suspend") is False
 
 
+@pytest.mark.deep
 async def test_a_process_that_is_killed_again_and_again_lets_each_pod_run_once_where_its_rank_says(stage: Make) -> None:
     on = await without_kueue(stage)
     queue_with_topology(on, "n1", "n2", cpu="2")

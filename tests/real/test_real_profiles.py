@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.clusters.cluster_profile import access_of, client_config
-from controlplane.clusters.connection import incarnation_of
+from controlplane.clusters.incarnation import incarnation_of
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import NAMESPACES

@@ -13,8 +13,9 @@ from controlplane.log.event import Append, Fenced, LogError, NewEvent, body_of
 from controlplane.log.memory import MemoryLog
 from controlplane.runtime import announcements
 from controlplane.runtime.announcements import TRIES, YOUNG
+from controlplane.runtime.controller import OpenWrite
 from tests.runtime.bench import LONG, Bench, bench, no, settle
-from tests.runtime.errands import Began, Refused, asked, shown
+from tests.runtime.errands import VERSION, Began, Refused, asked, shown
 from tests.support.waiting import PATIENCE
 
 
@@ -194,6 +195,22 @@ async def test_no_more_than_so_many_writes_to_a_cluster_are_under_way() -> None:
         await settle()
         assert it.east.ended == names
         assert it.east.most == 3
+
+
+async def test_of_writes_that_ended_nothing_is_remembered(running: Bench) -> None:
+    """A cluster whose webhook is away refuses the same writes for a week."""
+    running.capability.events.add("told")
+    running.east.answers += [no(503, "")] * 5
+    await running.tell(asked("a"), asked("told"), asked("b", "patch"))
+    await running.pass_(LONG)
+    running.east.answers += [Unreachable("cut"), no(422, "Invalid"), {"metadata": {"resourceVersion": VERSION}}]
+    await running.tell(asked("c"), asked("d", "patch"))
+    await running.pass_(LONG)
+    await running.tell(*(shown(name) for name in "abcd"))
+    await running.pass_(LONG)
+    assert {write.__name__ for write in map(type, running.events())} >= {"Refused", "Unneeded", "Shown"}
+    held = [one for one in vars(running.effects).values() if isinstance(one, set | dict | list) and one]
+    assert [one for kept in held for one in kept if isinstance(one, OpenWrite)] == []
 
 
 async def test_a_slow_cluster_does_not_delay_another() -> None:

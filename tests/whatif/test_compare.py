@@ -28,7 +28,7 @@ from controlplane.whatif.deciders import DECISIONS, Deciders
 from tests.audit.script import Script
 from tests.dst.plans import plan, step
 from tests.interface.logs import host_of, recorded, written
-from tests.support.deep import deep_after
+from tests.support.deep import deep_after, examples
 from tests.whatif.logs import compared, in_force, of_seed, played
 
 QUIET = plan(step(5, "submit", "job-1", 20, 1), step(7, "submit", "job-2", 20, 2), step(40, "submit", "job-3", 20, 1))
@@ -69,12 +69,13 @@ def test_what_is_compared_ends_with_its_positions() -> None:
     assert not comparison.ended_before(events[0].recorded_at)
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("begins", [False, True])
 def test_what_is_compared_may_begin_or_end_amid_what_was_decided_together(begins: bool) -> None:
     events = played(QUIET)
     decisions = [one.position for one in events if isinstance(one.event, DECISIONS)]
     found = []
-    for position in range(5, len(events), 2):
+    for position in range(5, len(events), examples(12, 2)):
         begin, end = (position, None) if begins else (0, position)
         comparison = DecisionComparison(Deciders(in_force(events)), begin, end)
         for one in events:

@@ -17,7 +17,7 @@ from controlplane.runtime.observations import ObjectObserved
 from controlplane.whatif.quota_history import PREEMPTED
 from controlplane.whatif.simulation import SimulationResult
 from tests.dst.plans import step
-from tests.support.deep import deep_after, examples
+from tests.support.deep import deep_after, deep_but, examples
 from tests.whatif.logs import PlayedLog, played
 from tests.whatif.past import Past, past
 from tests.whatif.quota_logs import OF_A_COHORT, cluster_queue, cohort, fleet, given, random_fleet
@@ -123,7 +123,7 @@ def test_the_same_input_gives_the_same_output() -> None:
     assert digest() == digest()
 
 
-@pytest.mark.parametrize("at", [15.0, 40.0, 70.0])
+@pytest.mark.parametrize("at", deep_but((40.0,), [15.0, 40.0, 70.0]))
 def test_it_may_begin_in_the_middle(at: float) -> None:
     log = past(SHARED)
     begin = sum(one.recorded_at <= log.begin + timedelta(seconds=at + 1) for one in log.events)

@@ -98,7 +98,7 @@ def quiet(events: Sequence[Recorded], share: float) -> int:
     return next(at for at, (one, next_) in pairs if next_.recorded_at - one.recorded_at > timedelta(seconds=0.5))
 
 
-@pytest.mark.parametrize("of", [BUSY, LOST], ids=["busy", "lost"])
+@pytest.mark.parametrize("of", deep_after(1, [LOST, BUSY], ids=["lost", "busy"]))
 @pytest.mark.parametrize("share", deep_but((0.45,), [0.2, 0.45, 0.7]))
 def test_it_may_begin_in_the_middle(of: Plan, share: float) -> None:
     begin = quiet(past(of).events, share)
@@ -186,7 +186,7 @@ def test_an_added_cluster_takes_some_of_what_waits() -> None:
     assert after.finished == before.finished
 
 
-@pytest.mark.parametrize("gone", ["w1", "w2", "w3"])
+@pytest.mark.parametrize("gone", deep_after(1, ["w1", "w2", "w3"]))
 def test_without_a_cluster_its_jobs_go_elsewhere(gone: str) -> None:
     log = past(BUSY)
     before, found = log.play(), log.play(without=frozenset({gone}))

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
+from controlplane.controllers.candidates.references.target_namespace import fold as fold_copies
 from controlplane.controllers.candidates.source import events as source_events
 from controlplane.controllers.candidates.source.state import SourceState
 from controlplane.controllers.candidates.source.state import fold as fold_source
@@ -37,6 +39,13 @@ ROWS = [
         "candidates",
         SourceState.initial(SOURCE),
         fold_source,
+        source_events.CandidateWriteFailed,
+        source_events.CandidateWriteUnneeded,
+    ),
+    (
+        "references",
+        TargetNamespace(),
+        fold_copies,
         source_events.CandidateWriteFailed,
         source_events.CandidateWriteUnneeded,
     ),

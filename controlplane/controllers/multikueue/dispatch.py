@@ -34,6 +34,7 @@ from controlplane.controllers.multikueue.preemption import open_gate
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.remotes import Remote, admitted, usable
 from controlplane.controllers.multikueue.slices import keep_size
+from controlplane.controllers.multikueue.spec_keys import is_same
 
 _ALTERED = "it has another spec than was sent: a webhook changes it, or its Kueue is of another version"
 
@@ -139,7 +140,7 @@ def _refusal(remote: Remote, local: WorkloadObserved) -> WorkloadReason | None:
 def _is_altered(remote: Remote, local: WorkloadObserved) -> bool:
     """Whether an API server stored another copy than was sent: made again at once it would be that again."""
     clone = remote.clone
-    differs = clone is not None and clone.spec_key != local.spec_key
+    differs = clone is not None and not is_same(clone.spec_key, local.spec_key)
     return differs and not local.sliced and remote.made_of == local.template
 
 

@@ -6,7 +6,6 @@ refused by name."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from controlplane.controllers.multikueue.observations import CheckState, Owner, PreemptionGate, Priority
@@ -15,15 +14,13 @@ from controlplane.kube import fields, slices
 from controlplane.kube.fields import items, number, section, strings, text
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.kueue_names import COMPONENT_INDEX, PREEMPTION_GATE, PRIORITY_BOOST
-from controlplane.log.event import Body, body_of, canonical
+from controlplane.log.event import Body, body_of
 
 JOB_OWNER_GVK = "kueue.x-k8s.io/job-owner-gvk"
 JOB_OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
 EVICTED_ON_MANAGER = "EvictedOnManagerCluster"
 """The reason of the DeactivationTarget with which we have a copy stopped."""
 EXECUTION_POLICY = "controlplane/execution-policy"
-# Fields of a Workload's spec in which a clone may differ: what the worker manages itself, and what is updated in place.
-_NOT_COMPARED = frozenset({"preemptionGates", "priority", "priorityClassRef", "active"})
 _NOT_APPLIED = frozenset({"conditions", "admissionChecks", "clusterName", "nominatedClusterNames", "reclaimablePods"})
 _SAID = 300
 _CHECK_FIELDS = frozenset({"name", "state", "message", "lastTransitionTime", "retryCount"})
@@ -170,14 +167,6 @@ def cluster_selector(obj: Json) -> str:
 def labels(obj: Json) -> dict[str, str]:
     """Return an object's labels."""
     return {key: str(value) for key, value in section(meta(obj), "labels").items()}
-
-
-def spec_key(spec: Json) -> str:
-    """Return the hash of what a clone's spec must share with the Workload's."""
-    shared = {
-        field: value for field, value in spec.items() if field not in _NOT_COMPARED and value not in (None, [], {})
-    }
-    return hashlib.sha256(canonical(shared)).hexdigest()[:32]
 
 
 def template(obj: Json) -> Body:

@@ -85,13 +85,13 @@ class Conditioned(Observation):
 
 
 class WorkloadObserved(Conditioned):
-    """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}, `spec_key` the hash
-    of what a clone must share (the spec without priority, `active` and preemption gates). `elastic`: it is a slice of
-    an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`; `size`: then also how many
-    pods each pod set has. `owners`: the UIDs of all that own it, if they are several. `component`: which one of the
-    Workloads of a job that has several, -1 for any other. `applied`: the body of what Kueue applies with every write of
-    the admission and is no field here, "" in records of older versions. `requests`: what each pod set takes, by
-    resource, where clusters are scored by their flavors."""
+    """A Workload of the management cluster. `template` is the body of {labels, annotations, spec}; `spec_key` tells
+    what a clone must share (the spec without priority, `active` and preemption gates; see `spec_keys`). `elastic`: it
+    is a slice of an elastic job; `replaces`: and is to take the place of this one, as `NAMESPACE/NAME`; `size`: then
+    also how many pods each pod set has. `owners`: the UIDs of all that own it, if they are several. `component`: which
+    one of the Workloads of a job that has several, -1 for any other. `applied`: the body of what Kueue applies with
+    every write of the admission and is no field here, "" in records of older versions. `requests`: what each pod set
+    takes, by resource, where clusters are scored by their flavors."""
 
     owner: Owner | None = None
     queue_name: str = ""

@@ -14,6 +14,7 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
+from controlplane.controllers.multikueue.spec_keys import spec_key
 from controlplane.job_kinds.base import JobKind
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import conditions_of
@@ -229,7 +230,7 @@ def _workload(obj: Json, *, flavored: bool = False) -> _Built:
         active=spec.get("active") is not False,
         priority=objects.priority(obj),
         template=template.ref,
-        spec_key=objects.spec_key(spec),
+        spec_key=spec_key(spec),
         conditions=conditions_of(status),
         checks=objects.checks(status),
         cluster_name=fields.text(status, "clusterName", "status"),
@@ -254,7 +255,7 @@ def _clone(obj: Json) -> _Built:
     owner = objects.owner(obj)
     event = observations.CloneObserved(
         **objects.identity(obj),
-        spec_key=objects.spec_key(spec),
+        spec_key=spec_key(spec),
         active=spec.get("active") is not False,
         priority=objects.priority(obj),
         finalizers=objects.finalizers(obj),

@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import RemovalDecided, WorkloadWrite
+from controlplane.controllers.multikueue.spec_keys import is_same
 from controlplane.controllers.multikueue.told import Told
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import PODS
@@ -158,7 +159,7 @@ def usable(remote: Remote, local: observations.WorkloadObserved) -> bool:
         clone is not None
         and not clone.deleting
         and clone.active
-        and (clone.spec_key == local.spec_key or local.sliced)
+        and (is_same(clone.spec_key, local.spec_key) or local.sliced)
         and not clone.is_true("Finished")
     )
 

@@ -38,6 +38,9 @@ _UNTOLD: LiteralString = """
 SELECT l.stream, l.version FROM leaving l
 WHERE l.stream LIKE 'workload/%%' AND NOT EXISTS (
     SELECT FROM read_models.streams k WHERE k.log = %s AND k.stream = l.stream AND k.version >= l.version)"""
+_HOLDS: LiteralString = """
+SELECT EXISTS (SELECT FROM leaving l JOIN controlplane.events e ON e.stream = l.stream
+               WHERE e.log = %s AND e.position >= %s AND e.position <= %s)"""
 _TOLD = ("workload_phases", "runs", "placements", "pending_reasons", "effects")
 _LEAVE: LiteralString = """
 UPDATE controlplane.streams s SET version = l.version, archived_to = l.position FROM leaving l WHERE s.log = %s AND s.stream = l.stream"""
@@ -71,7 +74,8 @@ def drop(
     """Drop what is archived in a directory. `read_models`: they are kept, so that what they have not looked at stays.
     Raises `ArchiveError`, with nothing changed, and psycopg's errors."""
     end = log_end(connection, log)
-    archived = [one for one in some_archives(directory, log) if one.manifest.last > end.archived_to]
+    archives = some_archives(directory, log)
+    archived = [one for one in archives if one.manifest.last > end.archived_to]
     chosen, why = _allowed(connection, log, archived, ended, read_models=read_models)
     if not chosen:
         return DropResult(why=why)
@@ -80,6 +84,7 @@ def drop(
     upto = chosen[-1].manifest.last
     exchange.begin(connection)
     streams = _leaving(connection, log, upto, ended)
+    _check_earlier(connection, log, archives, chosen[0], progress)
     if read_models:
         _tell(connection, log)
     before = _count(connection, log, upto)
@@ -115,6 +120,30 @@ def _check(
             f"the log {log} is not as it was appended (positions {one.first} to {one.last}: {one.what}), so nothing "
             "was dropped: `controlplane log verify` says all"
         )
+
+
+def _check_earlier(
+    connection: psycopg.Connection[Any],
+    log: str,
+    archives: list[Archive],
+    chosen: Archive,
+    progress: Callable[[Archive], None],
+) -> None:
+    """Check the archives before the first that was chosen which have events that leave now, since their streams went
+    on: what is in no sound archive stays."""
+
+    def holds(first: int, last: int) -> bool:
+        return connection.execute(_HOLDS, (log, first, last)).fetchone() == (True,)
+
+    begin = archives[0].manifest.first
+    if begin > 1 and holds(1, begin - 1):
+        raise ArchiveError(
+            f"the archives in {archives[0].folder.parent} begin at position {begin}, and streams that would leave have "
+            "events before it: bring the archives before it here (the view audit.archives says where they were written)"
+        )
+    earlier = [one for one in archives if one.manifest.last < chosen.manifest.first]
+    if held := [one for one in earlier if holds(one.manifest.first, one.manifest.last)]:
+        check_archives(held, progress)
 
 
 def _leaving(connection: psycopg.Connection[Any], log: str, upto: int, ended: Ended) -> int:

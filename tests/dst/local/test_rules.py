@@ -26,6 +26,7 @@ def test_a_gang_that_keeps_its_places_is_noticed(monkeypatch: pytest.MonkeyPatch
     assert found.rule == GIVES
 
 
+@pytest.mark.deep  # six runs
 def test_a_placeholder_that_stays_on_a_cordoned_node_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = ("n1", "n2", "n3")
     scenes = [plan(step(10, "run", "run-1", 150, 1), step(60, "cordon", node, 200), END) for node in nodes]

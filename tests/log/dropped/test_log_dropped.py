@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from controlplane.log.archive import dropping, exchange
-from controlplane.log.archive.manifest import ArchiveError
+from controlplane.log.archive.manifest import EVENTS, Archive, ArchiveError, archives_of
+from controlplane.log.connect import Database
 from controlplane.log.event import LogArchived, VersionConflict
+from controlplane.log.snapshots import Contents, PostgresSnapshots
 from controlplane.log.verify import NoLog, checkpoint_of, verify
 from tests.log.archived import STREAMS, archive, connected, dropped, over, restored, rows, written
-from tests.log.words import everything, postgres_opener, request, saw
+from tests.log.words import ROLE, everything, postgres_opener, request, saw
 
 pytestmark = pytest.mark.undistributed("events do not leave a log that Citus distributes")
 
@@ -119,6 +125,38 @@ async def test_a_second_drop_takes_what_has_ended_since(
     assert rows(log)[: len(everyone)] == everyone
 
 
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda one: one.file(EVENTS).write_bytes(one.file(EVENTS).read_bytes()[:-1]), "it was cut or changed"),
+        (lambda one: one.file(EVENTS).unlink(), "is missing"),
+        (lambda one: shutil.rmtree(one.folder), "begin at position"),
+    ],
+)
+async def test_what_stayed_leaves_only_if_the_archive_that_has_it_is_sound(
+    database_url: str, log: psycopg.Connection[Any], tmp_path: Path, harm: Callable[[Archive], Any], told: str
+) -> None:
+    """A stream that went on stayed whole, and its first events are in an archive of the drop before."""
+    dropped(log, tmp_path, over(1 << 40, "short/3"))
+    harm(archives_of(tmp_path, "main")[0])
+    await written(database_url, 30, size=None)
+    archive(log, tmp_path)
+    before = rows(log)
+    with pytest.raises(ArchiveError, match=told):
+        dropped(log, tmp_path)
+    assert rows(log) == before
+    assert verify(log, "main").archived_to == 60
+
+
+async def test_what_is_in_no_archive_of_the_folder_stays(log: psycopg.Connection[Any], tmp_path: Path) -> None:
+    """The first archive was moved, or lost, before anything was dropped."""
+    before = rows(log)
+    shutil.rmtree(archives_of(tmp_path, "main")[0].folder)
+    with pytest.raises(ArchiveError, match="begin at position"):
+        dropped(log, tmp_path)
+    assert rows(log) == before
+
+
 @pytest.mark.parametrize(("position", "upto"), [(60, 60), (59, 39), (17, 0)])
 async def test_nothing_leaves_after_the_snapshot(
     log: psycopg.Connection[Any], tmp_path: Path, position: int, upto: int
@@ -145,6 +183,33 @@ async def test_a_changed_log_keeps_everything(log: psycopg.Connection[Any], tmp_
     with pytest.raises(ArchiveError, match=r"is not as it was appended .*, so nothing was dropped"):
         dropped(log, tmp_path)
     assert len(rows(log)) == 75
+
+
+async def test_a_snapshot_of_what_left_is_not_used(
+    log: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    """It ends within the batch with which the archives end, which the log still has: whoever began with it was told to
+    begin again, and began with it."""
+    async with postgres_opener(database_url) as opened:
+        reader = opened()
+        store = PostgresSnapshots(Database(database_url, ROLE), reader)
+        for position in (59, 60):
+            await reader.read(0, position)
+            place = await reader.place()
+            assert place is not None
+            assert await store.keep(f"fold of {position}", place, Contents({}, datetime.now(UTC)), [])
+        dropped(log, tmp_path)
+        later = opened()
+        snapshots = PostgresSnapshots(Database(database_url, ROLE), later)
+        with capture_logs() as said:
+            assert await snapshots.found("fold of 59") is None
+        assert said[0]["why"] == "events before it have left the log since"
+        found = await snapshots.found("fold of 60")
+        assert found is not None
+        later.resume(found.place)
+        assert [one.position for one in await later.read(60)] == list(range(61, 76))
+        await store.close()
+        await snapshots.close()
 
 
 # --- who else is there -----------------------------------------------------------------------------------------------

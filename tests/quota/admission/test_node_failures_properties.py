@@ -150,7 +150,7 @@ def unbound(pod: Json) -> bool:
     return pod["status"]["phase"] == "Pending" and not pod["spec"].get("nodeName")
 
 
-@pytest.mark.parametrize("seed", deep_after(6, range(200)))
+@pytest.mark.parametrize("seed", deep_after(3, range(200)))
 def test_what_workloads_say_of_their_nodes_is_so_in_the_end(seed: int) -> None:
     play = Play(seed)
     for _ in range(40):

@@ -27,7 +27,7 @@ from controlplane.controllers.candidates.references.events import (
 )
 from controlplane.controllers.candidates.references.facets import CopyFacets
 from controlplane.controllers.candidates.references.objects_there import Key, ObjectsThere, needed_by
-from controlplane.controllers.candidates.references.target_namespace import TargetNamespace
+from controlplane.controllers.candidates.references.target_namespace import TargetNamespace, fold
 from controlplane.controllers.candidates.references.writes import decisions_of, request_of
 from controlplane.controllers.candidates.source.controller import SourceController
 from controlplane.controllers.candidates.source.events import (
@@ -40,7 +40,7 @@ from controlplane.controllers.connectivity.versions import ResourceVersionTracke
 from controlplane.kube.kinds import Kind, Request, meta
 from controlplane.log.event import Event, NewEvent, Recorded, Unknown
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
-from controlplane.runtime.writes import WritingController, closed, opened, refused, without
+from controlplane.runtime.writes import WritingController
 
 NAMED, COPIES = "named", "copies"
 OWNS = frozenset({NAMED, COPIES})
@@ -189,30 +189,17 @@ class ReferenceController(WritingController[CandidateWrite]):
                 self.watch_changed = True
 
     def _fold_copy(self, recorded: Recorded) -> None:
-        there, event = self._there.get(recorded.stream, TargetNamespace()), recorded.event
-        there = _replace(there, version=recorded.version, position=recorded.position)
+        before, event = self._at(recorded.stream), recorded.event
+        there = self._there[recorded.stream] = fold(before, recorded)
         if isinstance(event, (CopyObserved, CopyGone)):
             key = f"{event.kind}/{event.name}"
-            before, after = there.copies.get(key), event if isinstance(event, CopyObserved) else None
-            self._facets.copied(f"{recorded.stream}/{key}", before, after, recorded.position)
-            if key in there.trouble:
+            seen = event if isinstance(event, CopyObserved) else None
+            self._facets.copied(f"{recorded.stream}/{key}", before.copies.get(key), seen, recorded.position)
+            if key in before.trouble:
                 self._facets.refused(f"{recorded.stream}/{key}", recorded.position)
-            there = closed(there, key)
             self._objects.changed(recorded.stream, [(event.kind, event.name)])
-            if isinstance(event, CopyObserved):
-                there = _replace(there, copies={**there.copies, key: event}, kinds=there.kinds | {event.kind})
-            elif key in there.copies and there.copies[key].uid == event.uid:
-                there = _replace(there, copies=without(there.copies, key))
-        elif isinstance(event, CandidateWrite):
-            there = opened(there, event, recorded)
-            if isinstance(event, CopyDecided):
-                there = _replace(there, kinds=there.kinds | {event.kind})
-        elif isinstance(event, CandidateWriteFailed):
+        elif isinstance(event, CandidateWriteFailed) and there.trouble != before.trouble:
             self._facets.refused(f"{recorded.stream}/{event.target}", recorded.position)
-            there = refused(there, event)
-        elif isinstance(event, CandidateWriteUnneeded):
-            there = closed(there, event.target)
-        self._there[recorded.stream] = there
         self._tidy_after(recorded.stream, event)
         if not there.copies and not there.effects:
             self.watch_changed = True

@@ -1,12 +1,21 @@
 """What is known of our copies in a namespace of a target, and which writes to them are open.
 
-In: events of `copies/CLUSTER/NS`, folded by the controller. Out: a value. Here because a snapshot has it, too."""
+In: events of `copies/CLUSTER/NS`. Out: a value, which a snapshot has too. Pure."""
 
 from __future__ import annotations
 
-from controlplane.controllers.candidates.references.events import CopyObserved
-from controlplane.controllers.candidates.source.events import CandidateWrite
-from controlplane.runtime.writes import OpenWrites, WriteFailure, says_no
+import msgspec
+
+from controlplane.controllers.candidates.references.events import CopyDecided, CopyGone, CopyObserved
+from controlplane.controllers.candidates.source.events import (
+    CandidateWrite,
+    CandidateWriteFailed,
+    CandidateWriteUnneeded,
+)
+from controlplane.log.event import Recorded
+from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, is_late, opened, refused, says_no, without
+
+_replace = msgspec.structs.replace
 
 
 class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
@@ -32,3 +41,27 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
         out."""
         unclear = not all(map(says_no, self.trouble.values()))
         return bool(self.copies or self.effects or self.restored or unclear)
+
+
+def fold(there: TargetNamespace, recorded: Recorded) -> TargetNamespace:
+    """Return what is known after one more event of the namespace's stream."""
+    there = _replace(there, version=recorded.version, position=recorded.position)
+    match recorded.event:
+        case CopyObserved() | CopyGone() as event:
+            key = f"{event.kind}/{event.name}"
+            there = closed(there, key)
+            if isinstance(event, CopyObserved):
+                return _replace(there, copies={**there.copies, key: event}, kinds=there.kinds | {event.kind})
+            if key in there.copies and there.copies[key].uid == event.uid:
+                return _replace(there, copies=without(there.copies, key))
+        case CandidateWrite() as event:
+            there = opened(there, event, recorded)
+            if isinstance(event, CopyDecided):
+                return _replace(there, kinds=there.kinds | {event.kind})
+        case CandidateWriteFailed() | CandidateWriteUnneeded() as event if is_late(there, event.target, recorded):
+            pass
+        case CandidateWriteFailed() as event:
+            return refused(there, event)
+        case CandidateWriteUnneeded() as event:
+            return closed(there, event.target)
+    return there
