@@ -13,7 +13,6 @@ from http import HTTPStatus
 import msgspec
 
 from controlplane.audit.case import STAMP, Answer, Case, refusal, restored, result_of, said_of_restore, taken_back
-from controlplane.audit.own_objects import of_own_objects
 from controlplane.audit.runs_seen import JobRun, admitted_here, begin_of, bounds_of, overlaps, runs, times
 from controlplane.controllers.connectivity.events import (
     MANAGEMENT,
@@ -39,6 +38,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.own_events import of_own_objects
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded

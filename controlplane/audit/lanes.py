@@ -10,7 +10,6 @@ from datetime import datetime
 
 import msgspec
 
-from controlplane.audit.own_objects import of_own_objects
 from controlplane.audit.timeline import TimelineEntry, why
 from controlplane.audit.words import what
 from controlplane.controllers.connectivity import events as connectivity
@@ -23,6 +22,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerChosen,
     WinnerReleased,
 )
+from controlplane.controllers.multikueue.own_events import of_own_objects
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 

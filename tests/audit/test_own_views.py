@@ -1,10 +1,14 @@
-"""The views tell of a Workload what its own objects show: of a group its first pod, of a set the copy that its Workloads
-share, of an elastic job the slice that has it, of a candidate the one that is there; and a write ends with its own end."""
+"""The views tell of a Workload what its own objects show: of a group its first pod, of a set the copy that its
+Workloads share, of an elastic job the slice that has it, of a candidate the one that is there; and a write ends with
+its own end."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+
+import psycopg
+import pytest
 
 from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.multikueue import events, observations
@@ -17,6 +21,7 @@ from tests.audit.test_actors import told
 from tests.audit.test_own_objects import gone_of_the_group, of_the_group
 from tests.audit.test_views import query
 from tests.candidates.told import Told
+from tests.log.migrating import migrate
 
 NAME = "w-0a1b2"
 SET = "leaderworkersets.leaderworkerset.x-k8s.io"
@@ -102,6 +107,43 @@ async def test_finalizers_that_go_are_those_of_the_job(database_url: str) -> Non
     )
     life.put(decided, "a").clone("a")
     assert await writes(database_url, life.script) == [("FinalizerRemovalDecided", "a/Job", "open")]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+async def test_what_is_kept_of_groups_is_told_of_their_events(empty_database_url: str, grouped: bool) -> None:
+    url = empty_database_url
+    migrate(url, "0024")
+    script = Script("a")
+    life = script.workload(NAME)
+    if grouped:
+        of_the_group(owned(life, "Pod", "w-pod-0"), "w-pod-0")
+        of_the_group(life, "w-pod-1", suspended=True, inactive=True)
+        gone_of_the_group(life, "w-pod-1")
+        gone_of_the_group(life, "w-pod-0").gone()
+    else:
+        owned(life, "Job", "w").remote_job("a", inactive=False).remote_job_gone("a").gone()
+    await keep(url, script.recorded)
+    told = ["runs", "effects", "workload_phases", "placements", "pending_reasons"]
+
+    def views() -> dict[str, list[dict[str, Any]]]:
+        return {view: query(url, f"SELECT * FROM audit.{view} ORDER BY position") for view in told}
+
+    def looked_through() -> None:
+        with psycopg.connect(url) as connection:
+            connection.execute("SELECT controlplane.keep_read_models('main', 1000, interval '-1000 days')")
+
+    looked_through()
+    before = views()
+    assert query(url, "SELECT stream FROM read_models.streams")
+    migrate(url, "head")
+    after = views()
+    assert bool(query(url, "SELECT stream FROM read_models.streams")) is not grouped
+    assert (after == before) is not grouped
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT controlplane.drop_read_models('main')")
+    assert views() == after
+    migrate(url, "0024", back=True)
+    assert views() == before
 
 
 # --- what several Workloads share -------------------------------------------------------------------------------------
