@@ -38,6 +38,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.own_events import of_own_objects
 from controlplane.controllers.multikueue.phrases import because
 from controlplane.kube.durations import show
 from controlplane.log.event import Recorded
@@ -67,8 +68,9 @@ def statements(case: Case) -> list[Statement]:
         return []
     seen = begin.event
     assert isinstance(seen, WorkloadObserved)
-    end = _end(case, begin)
     found = runs(case.context.policy, case.events, case.stream, seen.uid)
+    case = msgspec.structs.replace(case, events=list(of_own_objects(case.events, case.stream)))
+    end = _end(case, begin)
     here = [] if found else admitted_here(case.events, case.stream, begin.position, MANAGEMENT)
     told = *_attempts(case, begin), *_outages(case, begin, end), *_ran(case, found), *_here(here, end)
     found_statements = [*told, *_restore(case)]

@@ -22,6 +22,7 @@ from controlplane.controllers.multikueue.events import (
     WinnerChosen,
     WinnerReleased,
 )
+from controlplane.controllers.multikueue.own_events import of_own_objects
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 
@@ -110,7 +111,7 @@ def workload_lanes(events: Iterable[Recorded], stream: str) -> list[Lane]:
     `events` are its own and those of the clusters, in order."""
     made, clusters = Lanes(MANAGEMENT), dict[str, _OnCluster]()
     away: set[str] = set()
-    for recorded in events:
+    for recorded in of_own_objects(events, stream):
         if recorded.stream == stream:
             if (word := _at_home(recorded)) is not None:
                 made.show(MANAGEMENT, word, recorded.recorded_at, _text(recorded), recorded.position)
