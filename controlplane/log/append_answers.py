@@ -8,8 +8,12 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
+import structlog
+
 from controlplane.log.draft import WaitingRequest
-from controlplane.log.event import VersionConflict
+from controlplane.log.event import LogError, VersionConflict
+
+_log = structlog.get_logger(__name__)
 
 AT_ONCE = 64
 """So many callers are told before the loop sees to anything else."""
@@ -52,3 +56,9 @@ def fail(group: Sequence[WaitingRequest], error: Exception) -> None:
     for waiting in group:
         if not waiting.future.done():
             waiting.future.set_exception(error)
+
+
+def refused(streams: Sequence[str], error: Exception) -> LogError:
+    """Return what the caller of a request is told whose content the database, or its driver, did not take."""
+    _log.error("append refused", error=str(error), streams=streams)
+    return LogError(f"the database refused an append: {error}")

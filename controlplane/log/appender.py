@@ -26,14 +26,14 @@ import psycopg
 import structlog
 
 from controlplane.log import arrays
-from controlplane.log.append_answers import AppendAnswers, fail
+from controlplane.log.append_answers import AppendAnswers, fail, refused
 from controlplane.log.batch import Batch, EncodedRequest, encoded
 from controlplane.log.codec import Codec
 from controlplane.log.committed import CommittedEvent
 from controlplane.log.connect import Database
 from controlplane.log.draft import Draft, WaitingRequest
 from controlplane.log.early_batch import EarlyBatch
-from controlplane.log.event import Append, Fenced, LogError, NewEvent
+from controlplane.log.event import Append, Fenced, NewEvent
 from controlplane.log.insistent_line import InsistentLine
 from controlplane.log.port import FOLLOWED, FollowUp
 from controlplane.log.writer_cache import WriterCache
@@ -134,7 +134,7 @@ class Appender:
             try:
                 self._queue.append(WaitingRequest(encoded(request, self._codec, self._trace_of), future))
             except (TypeError, ValueError) as error:
-                future.set_exception(_refused([new.stream for new in request.events], error))
+                future.set_exception(refused([new.stream for new in request.events], error))
             if self._draft is not None:
                 self._prepare(self._draft)
             else:
@@ -169,6 +169,10 @@ class Appender:
                 for waiting in draft.group:
                     waiting.future.cancel()
                 raise
+            except Exception as error:  # a fault of this process, which ends with whoever asked
+                self._cache.clear()
+                self._put_back()
+                fail(draft.group, error)
 
     async def _next(self) -> Draft:
         """Return what was made ready while the last batch was in flight, or what is asked for next."""
@@ -257,7 +261,7 @@ class Appender:
                     one.add(waiting)
                     await self._commit(one, alone=True)
                 return
-            fail(draft.group, _refused([event.stream for event in draft.group[0].request.events], error))
+            fail(draft.group, refused([event.stream for event in draft.group[0].request.events], error))
         else:
             batch = draft.batch
             if at is not None:
@@ -393,8 +397,3 @@ class Appender:
             dict(zip(sources, marks, strict=True)),
             merged=merged,
         )
-
-
-def _refused(streams: Sequence[str], error: Exception) -> LogError:
-    _log.error("append refused", error=str(error), streams=streams)
-    return LogError(f"the database refused an append: {error}")

@@ -125,6 +125,9 @@ class Database(msgspec.Struct, frozen=True):
         try:
             with bounded(connection, self.connect_timeout):
                 await self._set_up(connection)
+        except psycopg.DataError as error:  # a role that is missing, as in a database restored without its roles
+            await connection.close()
+            raise psycopg.OperationalError(first_line(error)) from error
         except BaseException:
             await connection.close()
             raise

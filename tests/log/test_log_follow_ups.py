@@ -57,6 +57,19 @@ class Contract:
         ]
         assert asked[0].trace == one.trace == following.trace != ""
 
+    async def test_a_fault_of_who_is_asked_is_told_and_stops_no_other_append(self, open_log: Opener) -> None:
+        log = await led(open_log)
+
+        def ask(events: Sequence[Recorded]) -> FollowUp:
+            if any(one.stream == "bad" for one in events):
+                raise RuntimeError("a fault")
+            return FollowUp()
+
+        log.follow_with(ask)
+        with pytest.raises(RuntimeError, match="a fault"):
+            await asyncio.wait_for(log.append(request(saw("bad"))), 5)
+        assert await asyncio.wait_for(log.append(request(saw("a"))), 5) == 1
+
     async def test_what_is_known_already_leads_to_nothing(self, open_log: Opener) -> None:
         log = await led(open_log)
         await log.append(request(saw("a", 1, source="x", mark=3)))

@@ -83,6 +83,13 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
         assert len(await everything(log)) == 2
 
 
+async def test_a_role_that_is_missing_says_nothing_of_what_is_appended(database_url: str) -> None:
+    """A database was restored without its roles: what was to be appended waits for them."""
+    with pytest.raises(psycopg.OperationalError, match="no_such_role") as said:
+        await Database(database_url, "no_such_role").connect("test")
+    assert not unacceptable(said.value)
+
+
 async def last_asked(url: str, otherwise: int | None = None) -> int:
     """Return when the log's reader asked last, in microseconds, as the server knows it; `otherwise` if it never did."""
     async with await psycopg.AsyncConnection.connect(schema.libpq_url(url), autocommit=True) as other:
