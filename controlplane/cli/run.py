@@ -151,10 +151,9 @@ async def usable(database: Database) -> str:
 
     Raises `SchemaError`, `CommandFailure` for a role that is not there, and psycopg's errors for one that may not read
     the log."""
-    from psycopg.errors import InvalidParameterValue
 
     from controlplane.log import schema
-    from controlplane.log.connect import unverified_host
+    from controlplane.log.connect import RoleMissing, unverified_host
     from controlplane.telemetry import logger
 
     if host := unverified_host(database.url):
@@ -168,7 +167,7 @@ async def usable(database: Database) -> str:
     revision = await asyncio.to_thread(schema.check, database.url)
     try:
         connection = await database.connect("start")
-    except InvalidParameterValue:
+    except RoleMissing:
         raise CommandFailure(
             f'database.role: there is no role "{database.role}" in that database', Exit.DATABASE
         ) from None

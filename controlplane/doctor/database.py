@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
-from psycopg.errors import DiskFull, InvalidParameterValue
+from psycopg.errors import DiskFull
 
 from controlplane.audit.fleet import fold, surroundings
 from controlplane.audit.reads import Filter, LogReader
@@ -24,7 +24,7 @@ from controlplane.doctor.asking import asked, in_thread, unread
 from controlplane.doctor.facts import DatabaseFacts, Lead, Login, Server, Standbys
 from controlplane.doctor.findings import Unread, said
 from controlplane.log import schema
-from controlplane.log.connect import Database, bounded, first_line, unverified_host
+from controlplane.log.connect import Database, RoleMissing, bounded, first_line, unverified_host
 from controlplane.settings.model import Settings
 
 _SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
@@ -84,7 +84,7 @@ async def gather(settings: Settings, clock: Clock, seconds: float) -> DatabaseFa
     database = Database(url, settings.database.role, connect_timeout=limit, statement_timeout=seconds)
     try:
         connection = await asyncio.wait_for(database.connect("doctor"), seconds + 1)
-    except InvalidParameterValue:
+    except RoleMissing:
         return DatabaseFacts(unreachable=f'there is no role "{settings.database.role}" (database.role)')
     except psycopg.Error as error:
         return DatabaseFacts(unreachable=said(first_line(error)))

@@ -27,6 +27,12 @@ from controlplane.log.schema import SPELLED, libpq_url
 _OF_THE_CONTENT = ("22", "54")
 
 
+class RoleMissing(psycopg.OperationalError):
+    """There is no such role, as in a database that was restored without its roles. That says nothing of what is asked
+    of it.
+    """
+
+
 def unacceptable(error: Exception) -> bool:
     """Whether the content of a statement was refused, by the server or by the driver before it was sent: waiting does
     not heal that.
@@ -97,7 +103,7 @@ class Database(msgspec.Struct, frozen=True):
         return f"Database(role={self.role!r})"
 
     async def connect(self, application: str) -> psycopg.AsyncConnection[Row]:
-        """Open a connection; raises psycopg's errors.
+        """Open a connection; raises psycopg's errors, and `RoleMissing`, which is one.
 
         Of several servers that the URL names, an old primary that came back beside the newest one is passed over
         (`controlplane.log.timeline`); where there is no other, `OldPrimary`."""
@@ -125,9 +131,9 @@ class Database(msgspec.Struct, frozen=True):
         try:
             with bounded(connection, self.connect_timeout):
                 await self._set_up(connection)
-        except psycopg.DataError as error:  # a role that is missing, as in a database restored without its roles
+        except psycopg.errors.InvalidParameterValue as error:
             await connection.close()
-            raise psycopg.OperationalError(first_line(error)) from error
+            raise RoleMissing(first_line(error)) from error
         except BaseException:
             await connection.close()
             raise

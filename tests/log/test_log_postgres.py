@@ -22,7 +22,7 @@ from controlplane.log import arrays, schema
 from controlplane.log.appender import _APPEND
 from controlplane.log.batch import Batch, encoded
 from controlplane.log.codec import Codec
-from controlplane.log.connect import Database, unacceptable
+from controlplane.log.connect import Database, RoleMissing, unacceptable
 from controlplane.log.event import Event, Fenced, LogError, LogUnavailable, NewEvent, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.tables import metadata
@@ -85,7 +85,7 @@ async def test_a_batch_that_is_sent_twice_is_in_once(database_url: str) -> None:
 
 async def test_a_role_that_is_missing_says_nothing_of_what_is_appended(database_url: str) -> None:
     """A database was restored without its roles: what was to be appended waits for them."""
-    with pytest.raises(psycopg.OperationalError, match="no_such_role") as said:
+    with pytest.raises(RoleMissing, match="no_such_role") as said:
         await Database(database_url, "no_such_role").connect("test")
     assert not unacceptable(said.value)
 
