@@ -382,3 +382,8 @@ def quota_contradictions(quota: QuotaSettings) -> Iterator[tuple[str, str]]:
         )
     if served.key and not served.certificate:
         yield "quota.visibility.key", "is set without quota.visibility.certificate"
+    if quota.resources.ignores_undeclared and quota.resources.exclude_resource_prefixes:
+        yield (
+            "quota.resources.excludeResourcePrefixes",
+            "is set and quota.resources.quotaCheckStrategy is IgnoreUndeclared, with which nothing has to be left out",
+        )

@@ -6,13 +6,23 @@ from typing import Annotated
 
 from controlplane.settings.device_class_mappings import DeviceClassMapping, DeviceClassMappings
 from controlplane.settings.resource_transformations import Transformation, Transformations
-from controlplane.settings.rules import Items, Setting
+from controlplane.settings.rules import Choice, Items, Setting
 from controlplane.values import Value
+
+IGNORE_UNDECLARED = "IgnoreUndeclared"
 
 
 class QuotaResources(Value, rename="camel"):
     """What of the requests of pods counts; what Kueue calls `resources` in its configuration."""
 
+    quota_check_strategy: Annotated[
+        str,
+        Setting(
+            Choice(("BlockUndeclared", IGNORE_UNDECLARED)),
+            "With `builtin`: what follows from a resource that pods ask for and their ClusterQueue does not name. With "
+            "`BlockUndeclared` the Workload waits; with `IgnoreUndeclared` the resource counts nowhere.",
+        ),
+    ] = "BlockUndeclared"
     exclude_resource_prefixes: Annotated[
         tuple[str, ...],
         Setting(
@@ -36,3 +46,8 @@ class QuotaResources(Value, rename="camel"):
             "the extended resources of DeviceClasses: each as one, or by a counter of the devices (`sources`).",
         ),
     ] = ()
+
+    @property
+    def ignores_undeclared(self) -> bool:
+        """Whether what a ClusterQueue does not name counts nowhere."""
+        return self.quota_check_strategy == IGNORE_UNDECLARED

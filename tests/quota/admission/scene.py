@@ -58,6 +58,7 @@ class Scene(SceneLog):
         priority_boost: bool = False,
         preemption_gates: bool = False,
         placement: PlacementRules = DEFAULT_RULES,
+        ignore_undeclared: bool = False,
     ) -> None:
         self.settings = EngineSettings(
             fair_sharing=fair_sharing,
@@ -69,6 +70,7 @@ class Scene(SceneLog):
             priority_boost=priority_boost,
             preemption_gates=preemption_gates,
             placement=placement,
+            ignore_undeclared=ignore_undeclared,
         )
         self.controller = AdmissionController(self.settings, "test", pods_ready, after_finished, labels)
         self.codec = Codec(self.controller.types)

@@ -40,6 +40,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
         readmission_order=settings.quota.readmission_order,
         prioritize_preemptors=settings.quota.prioritize_preemptors == "yes",
         resources=resource_rules(settings),
+        ignore_undeclared=settings.quota.resources.ignores_undeclared,
         devices=device_rules(settings),
         preemption_gates=settings.keeps_to_preemption_gates,
         priority_boost=settings.quota.priority_boost == "yes",

@@ -71,9 +71,7 @@ class _Cycle:
 
     def __init__(self, state: State, now: float) -> None:
         self.snapshot = state.snapshot
-        self.fair_sharing, self.in_bytes = state.settings.fair_sharing, state.settings.devices.in_bytes
-        self.prioritize_preemptors, self.gates = state.settings.prioritize_preemptors, state.settings.preemption_gates
-        self.blocked, self.block_admission = state.blocked, state.settings.block_admission
+        self.settings, self.blocked = state.settings, state.blocked
         self.waits_for_pods = state.waits_for_pods
         self.entry_penalty = state.entry_penalty
         self.number = state.cycle + 1
@@ -92,7 +90,7 @@ class _Cycle:
         """Return the decisions about some heads, and about some that have quota and are to be placed."""
         begun = [Entry(info, queue, second_pass=number) for queue, info, number in second]
         for pending, info in heads:
-            first = self.prioritize_preemptors and pending.first == info.key
+            first = self.settings.prioritize_preemptors and pending.first == info.key
             begun.append(Entry(info, self.snapshot.queues[pending.name], goes_first=first))
         entries, refused = [], []
         try:
@@ -114,7 +112,7 @@ class _Cycle:
                     decided.append(waits_for_pods(entry.info, wakes))
                     break  # those after it are not looked at
                 decided.append(self._decision(entry))
-                self.blocked = self.blocked or (entry.admitted and self.block_admission)
+                self.blocked = self.blocked or (entry.admitted and self.settings.block_admission)
             return [*decided, *refused]
         finally:
             rollback(self.journal)
@@ -126,7 +124,7 @@ class _Cycle:
         entries = [entry for entry in entries if not entry.second_pass]
         yield from (entry for entry in entries if entry.info.key == self.waits_for_pods)
         rest = [entry for entry in entries if entry.info.key != self.waits_for_pods]
-        yield from by_share(rest, self.journal) if self.fair_sharing else by_borrowing(rest)
+        yield from by_share(rest, self.journal) if self.settings.fair_sharing else by_borrowing(rest)
 
     # Nomination.
 
@@ -145,10 +143,11 @@ class _Cycle:
             lambda place, amount: preemptor.simulate(info, queue, place, amount),
             self.number,
             topology,
-            fair_sharing=self.fair_sharing,
+            fair_sharing=self.settings.fair_sharing,
+            ignore_undeclared=self.settings.ignore_undeclared,
             nominated=entry.nominated,
             replaces=None if entry.second_pass else replaced_slice(info, queue.workloads, self.freed.gone),
-            in_bytes=self.in_bytes,
+            in_bytes=self.settings.devices.in_bytes,
         )
 
         def with_targets(assignment: Assignment) -> Found | None:
@@ -215,7 +214,7 @@ class _Cycle:
 
     def _may_preempt(self, entry: Entry) -> bool:
         """Whether there is somebody to preempt for an entry, and no gate that keeps it from that."""
-        return bool(entry.targets) and not (self.gates and entry.info.workload.preemption_gated)
+        return bool(entry.targets) and not (self.settings.preemption_gates and entry.info.workload.preemption_gated)
 
     def _wait_for_quota(self, entry: Entry) -> None:
         """Let an entry wait that preempts nobody. Who cannot always get its own quota back keeps it from those later in

@@ -160,7 +160,8 @@ def in_line(state: State, pending: PendingQueue) -> list[Info]:
 
 def _with_groups(state: State, queue: QueueNode, info: Info, wait: Wait, now: float) -> Wait:
     asked = _asked(queue, info)
-    uncovered = tuple(name for name in asked if queue.spec.group_of(name) is None and asked[name])
+    undeclared = () if state.settings.ignore_undeclared else asked
+    uncovered = tuple(name for name in undeclared if queue.spec.group_of(name) is None and asked[name])
     old = replaced_slice(info, queue.workloads, ())
     has = _asked(queue, old) if old is not None else {}
     groups = []

@@ -80,7 +80,10 @@ class PastUsage:
         not count."""
         if not self.by_usage(spec):
             return {}
-        return self.history.penalty(in_units(summed(pod_set.requests for pod_set in info.pod_sets)))
+        asked = summed(pod_set.requests for pod_set in info.pod_sets)
+        if self.settings.ignore_undeclared:
+            asked = {name: amount for name, amount in asked.items() if spec.group_of(name) is not None}
+        return self.history.penalty(in_units(asked))
 
 
 def in_units(requests: Requests) -> dict[str, Decimal]:

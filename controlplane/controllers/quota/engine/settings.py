@@ -25,7 +25,8 @@ class EngineSettings:
     as what devices count. `priority_boost`: the annotation counts that is added to the priority of a Workload.
     `preemption_gates`: who has one that is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption.
     `explicit_status`: who waits is told so before it was tried, which the engine itself leaves to others. `placement`:
-    how pods are placed in topologies."""
+    how pods are placed in topologies. `ignore_undeclared`: what a ClusterQueue has no quota of is not asked for there,
+    which keeps a Workload waiting otherwise."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
@@ -40,3 +41,4 @@ class EngineSettings:
     priority_boost: bool = False
     preemption_gates: bool = False
     placement: PlacementRules = DEFAULT_RULES
+    ignore_undeclared: bool = False
