@@ -88,6 +88,10 @@ GAUGES: dict[str, tuple[str, str]] = {
         "cluster_queue status",
         "Workloads that wait: `active` ones are tried, `inadmissible` ones wait for a change.",
     ),
+    "pending_scheduling_hashes": (
+        "cluster_queue status",
+        "Workloads that wait, counted once where they are alike to the scheduler; `status` as of `pending_workloads`.",
+    ),
     "local_queue_pending_workloads": ("name namespace status", "The same of a LocalQueue."),
     "unadmitted_workloads": (
         "cluster_queue reason underlying_cause",

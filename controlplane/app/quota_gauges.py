@@ -116,6 +116,8 @@ class QuotaGauges(Collector):
         name = queue.name
         for status, waiting in zip(_WAITING, self._waiting(queue), strict=True):
             self._add_by_workload(found, "pending_workloads", (name, status), waiting)
+        for status, shapes in zip(_WAITING, self._shapes(queue), strict=True):
+            found.add("pending_scheduling_hashes", (name, status), len(shapes))
         found.add("reserving_active_workloads", (name,), len(queue.workloads))
         self._add_by_workload(found, "admitted_active_workloads", (name,), admitted)
         seen = self._index.seen(kinds.CLUSTER_QUEUES, "", name)
@@ -145,6 +147,12 @@ class QuotaGauges(Collector):
             return [], []
         active, inadmissible = list(pending.active.values()), list(pending.inadmissible.values())
         return (active, inadmissible) if queue.active else ([], active + inadmissible)
+
+    def _shapes(self, queue: QueueNode) -> tuple[set[object], set[object]]:
+        """Return the shapes of who is tried, and of who waits for a change: all if the ClusterQueue does not admit."""
+        pending = self._index.engine.queues.pending.get(queue.name)
+        active, inadmissible = pending.shapes() if pending is not None else (set(), set())
+        return (active, inadmissible) if queue.active else (set(), active | inadmissible)
 
     def _resources_of(self, found: GaugeFamilies, queue: QueueNode, admitted: list[Info]) -> None:
         cohort, name, usage = queue.parent.name if queue.parent is not None else "", queue.name, total_usage(admitted)

@@ -216,6 +216,30 @@ def test_gauges_of_resources_are_in_units_of_kueue() -> None:
     )
 
 
+def test_who_waits_is_counted_once_where_the_scheduler_sees_no_difference() -> None:
+    scene = Scene()
+    scene.queue("q", "5")
+    scene.put(kinds.LOCAL_QUEUES, "other", NS, spec={"clusterQueue": "q"})
+    meter = Meter(scene)
+    for number in range(4):
+        scene.workload(f"a-{number}", "q" if number % 2 else "other", "6")
+    scene.workload("b", "q", "7")
+    scene.workload("fits", "q", "1")
+    meter.settle()
+
+    def hashes() -> list[float | None]:
+        return [
+            meter.read("pending_scheduling_hashes", cluster_queue="q", status=one) for one in ("active", "inadmissible")
+        ]
+
+    assert meter.read("pending_workloads", cluster_queue="q", status="inadmissible") == 5
+    assert hashes() == [0, 2]
+    scene.queue("q", "5", stopPolicy="Hold")
+    scene.workload("c", "q", "1")
+    meter.settle()
+    assert hashes() == [0, 3]
+
+
 def test_a_stopped_queue_is_pending_and_all_that_wait_are_inadmissible() -> None:
     scene = Scene()
     scene.queue("q", "5")

@@ -169,6 +169,13 @@ class PendingQueue:
         """Return who waits here, in no order."""
         return [*self.active.values(), *self.inadmissible.values()]
 
+    def shapes(self) -> tuple[set[object], set[object]]:
+        """Return the shapes of those that are tried, and of those that wait for a change."""
+        several = [one for local in self._local.values() for one in local.shapes.items()]
+        return {shape for shape, alike in several if alike.active}, {
+            shape for shape, alike in several if alike.inadmissible
+        }
+
     @property
     def sticky(self) -> str:
         """Who is tried before the others whatever its order, since it waits for its victims; "" for nobody."""
