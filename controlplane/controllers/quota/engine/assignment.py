@@ -75,8 +75,8 @@ class PodSetResult:
 
     @property
     def failed(self) -> bool:
-        """Whether no flavors were found that it needs: one without reasons asks for nothing that is counted here. (Kueue
-        looks at no pod set after such a one, so that the rest of the Workload would be admitted without flavors.)"""
+        """Whether no flavors were found that it needs: one without reasons asks for nothing that is counted here.
+        (Kueue looks at no pod set after such a one, so that the others would be admitted without flavors.)"""
         return bool(self.error) or (bool(self.reasons) and not self.flavors)
 
     @property
