@@ -11,6 +11,9 @@ from typing import Any
 
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.connectivity.local_connection import service_started
+from controlplane.controllers.multikueue.context import MultiKueuePolicy
+from controlplane.controllers.multikueue.hosting import in_force
 from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.controller import AdmissionController
 from controlplane.controllers.quota.admission.facts import by_place
@@ -28,6 +31,7 @@ from controlplane.kube.requests import timestamp
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, NewEvent
 from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite, WriteRefusal
+from controlplane.settings import Settings
 from tests.support.scenes import SceneLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,15 +88,29 @@ class Scene(SceneLog):
         self.ended: dict[str, Json] = {}
         self.refuses: Callable[[Request], WriteRefusal | None] = lambda request: None
         self.loses: Callable[[Request], bool] = lambda request: False
-        connected = connectivity.ClusterConnected(kinds=[kind.name for kind in KINDS], incarnation="one")
-        self.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=connected, cluster=MANAGEMENT))
+        self.connect()
         self.put(kinds.NAMESPACES, NS)
         self.put(kinds.RESOURCE_FLAVORS, "default", spec={})
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
+    def connect(self) -> None:
+        """Have all that is there in view."""
+        connected = connectivity.ClusterConnected(kinds=[kind.name for kind in KINDS], incarnation="one")
+        self.record(NewEvent(stream=connectivity.cluster_stream(MANAGEMENT), event=connected, cluster=MANAGEMENT))
+
     def record(self, new: NewEvent) -> None:
         self.controller.fold(self.appended(new))
+
+    def restart(self, settings: EngineSettings) -> None:
+        """Go on with another process that has other settings, which it says in the log."""
+        self.settings = settings
+        self.controller = self.replayed()
+        self.codec = Codec(self.controller.types)
+        started = service_started(2, "test", "0")
+        self.record(started)
+        self.record(NewEvent(stream=started.stream, event=in_force(MultiKueuePolicy(adapters={}), Settings())))
+        self.connect()
 
     def replayed(self) -> AdmissionController:
         """Return another controller that has folded the same log."""

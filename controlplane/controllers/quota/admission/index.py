@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import MANAGEMENT, ServiceStarted
+from controlplane.controllers.connectivity.events import MANAGEMENT, PolicyInForce, ServiceStarted
 from controlplane.controllers.connectivity.state import fold as fold_connection
 from controlplane.controllers.connectivity.state import restarted
 from controlplane.controllers.quota.admission import events, topology_events
@@ -61,6 +61,8 @@ class AdmissionIndex(FoldedAdmission):
             self.recount(recorded, self.devices.look(self.home.synced, self.home.off))
         elif isinstance(recorded.event, ServiceStarted):
             self.home = restarted(self.home, recorded)
+        elif isinstance(recorded.event, PolicyInForce):
+            self.changed(recorded, self.engine.wake_all)
         elif first == "admission":
             self._fold_admission(recorded, *rest.partition("/")[::2])
 

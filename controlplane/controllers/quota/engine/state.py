@@ -305,6 +305,10 @@ class State(NodeChanges, PastUsage):
         for root in {queue.root() for name in cluster_queues if (queue := self.snapshot.queues.get(name))}:
             self._wake_tree(root, self._changes, now)
 
+    def wake_all(self, now: float) -> None:
+        """Let all be tried again: what decided about them is not what it was."""
+        self.wake(self.snapshot.queues, now)
+
     def _wake_tree(self, root: QuotaNode, change: int, now: float) -> None:
         for queue in root.subtree_queues():
             pending = self.queues.pending.get(queue.name)
