@@ -31,6 +31,7 @@ EVENT_LIMIT = 1024
 def settings_of(question: Json) -> EngineSettings:
     fair, past = question["fairSharing"], question["admissionFairSharing"]
     return EngineSettings(
+        try_all_released=True,
         fair_sharing=fair is not None,
         preemption_strategies=tuple((fair or {}).get("preemptionStrategies") or STRATEGIES),
         admission_fair_sharing=AdmissionFairSharing(3600, 300, past["resourceWeights"] or {}) if past else None,

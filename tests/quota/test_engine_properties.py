@@ -15,11 +15,14 @@ from controlplane.controllers.quota.engine import parse_queues, pending
 from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.cycle import decide
 from controlplane.controllers.quota.engine.decisions import Admit
+from controlplane.controllers.quota.engine.flavor_assigner import FlavorAssigner
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import PodSet, Workload
+from controlplane.controllers.quota.engine.modes import AssignmentMode, Possibility
 from controlplane.controllers.quota.engine.pending import PendingQueue, order_of
 from controlplane.controllers.quota.engine.state import State
 from controlplane.controllers.quota.engine.tree import QuotaNode
+from controlplane.controllers.quota.topology.queue_topology import QueueTopology
 from tests.quota.answers import Play
 from tests.quota.fleets import Fleet, question
 from tests.support.deep import examples
@@ -44,6 +47,43 @@ def figures(state: State) -> dict[object, object]:
         )
         for key, node in nodes(state).items()
     }
+
+
+@pytest.mark.generated
+@GENERATED
+@given(SEEDS)
+def test_who_is_not_tried_after_a_release_would_not_fit(seed: int) -> None:
+    asked = question(seed)
+    play = Play({**asked, "fairSharing": None, "admissionFairSharing": None}, spares_no_fit)
+    play.answer()
+    spares_no_fit(play.state)
+
+
+def spares_no_fit(state: State) -> State:
+    """Let only those be tried again whom a release may help, and look at the others."""
+    state.settings = replace(state.settings, try_all_released=False)
+    state.wake_released()
+    for queue in state.snapshot.queues.values():
+        pending = state.queues.pending[queue.name]
+        for info in pending.inadmissible.values():
+            known = pending.no_fit.get(info.shape)
+            if known is None or known.short_of is None or state.snapshot.has_cycle(queue):
+                continue
+            topology = QueueTopology(state.snapshot, queue)
+            others = nobody if queue.spec.preemption.none else anybody
+            assigner = FlavorAssigner(info, queue, state.snapshot.flavors, others, state.cycle, topology)
+            found = assigner.assign().mode
+            unhelped = AssignmentMode.PREEMPT if queue.spec.preemption.none else AssignmentMode.NO_FIT
+            assert found in (AssignmentMode.NO_FIT, unhelped)
+    return state
+
+
+def nobody(place: FlavorResource, amount: int) -> tuple[Possibility, int]:
+    return Possibility.NO_CANDIDATES, 0
+
+
+def anybody(place: FlavorResource, amount: int) -> tuple[Possibility, int]:
+    return Possibility.PREEMPT, 0
 
 
 @pytest.mark.generated

@@ -26,7 +26,7 @@ from controlplane.kube.kinds import Json, Kind, meta
 from controlplane.simulation.controllers.behaviour import Place, place_of
 from controlplane.simulation.kueue.common import Usage
 
-_KUEUE = EngineSettings(readmission_order="Timestamp")
+_KUEUE = EngineSettings(readmission_order="Timestamp", try_all_released=True)
 _log = structlog.get_logger(__name__)
 
 

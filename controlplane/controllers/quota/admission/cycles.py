@@ -5,7 +5,7 @@ that they hold for. What a cycle says once more, since nothing has changed, is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
@@ -16,7 +16,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.controllers.quota.admission.state import WorkloadState, rests, says_why
 from controlplane.controllers.quota.admission.workload_writes import status_of, target_of, write_fields
 from controlplane.controllers.quota.engine import decisions
-from controlplane.controllers.quota.engine.amounts import Usage, add, quantity
+from controlplane.controllers.quota.engine.amounts import FlavorResource, Usage, add, quantity
 from controlplane.controllers.quota.engine.cycle import decide as engine_decide
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.reasons import PREEMPTION_GATED, WAITING_FOR_PODS_READY
@@ -190,11 +190,21 @@ def _inadmissible(
         tried_at=[progress.generation, progress.cycle] if progress is not None else [],
         wakes=decision.wakes,
         written=any(found.values()),
+        short_of=_by_flavor(decision.short_of),
         victims=[
             f"{victim.workload}{' is being evicted' if victim.ongoing else ''}"
             for victim in getattr(decision, "victims", ())
         ],
     )
+
+
+def _by_flavor(places: Collection[FlavorResource] | None) -> dict[str, list[str]] | None:
+    if places is None:
+        return None
+    found: dict[str, list[str]] = {}
+    for flavor, resource in sorted(places):
+        found.setdefault(flavor, []).append(resource)
+    return found
 
 
 def _requests(info: Info, in_bytes: frozenset[str]) -> list[Json]:

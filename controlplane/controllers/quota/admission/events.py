@@ -247,7 +247,9 @@ class QuotaReservationDecided(WorkloadAdmissionWrite):
 class WorkloadInadmissible(WorkloadAdmissionWrite):
     """The Workload has to wait. `why` and `message` are its QuotaReserved condition's; `requeue` is why it goes back
     into its queue, and `tried` how far the search for flavors got at the ClusterQueue's `generation`. `wakes`: the
-    number of the change that had woken its queue last. `written`: the condition says something else yet."""
+    number of the change that had woken its queue last. `written`: the condition says something else yet. `short_of`:
+    the resources, by flavor, of which others have to give quota back before it is tried again, None where that is not
+    all that may help, and in logs of versions that did not say it."""
 
     cycle: int
     cluster_queue: str
@@ -259,6 +261,7 @@ class WorkloadInadmissible(WorkloadAdmissionWrite):
     wakes: int = 0
     written: bool = False
     victims: list[str] = []
+    short_of: dict[str, list[str]] | None = None
 
 
 class WorkloadPreemptionDecided(WorkloadAdmissionWrite):

@@ -58,6 +58,8 @@ def decision_of(event: Decided, info: Info) -> decisions.Decision:
     if event.tried is not None:
         generation, cycle = event.tried_at
         progress = Progress(tuple(event.tried), generation, cycle, info.shape)
-    return decisions.Inadmissible(
-        info.key, event.cluster_queue, event.why, event.message, event.requeue, progress, event.wakes
-    )
+    short_of = None
+    if event.short_of is not None:
+        short_of = frozenset((flavor, one) for flavor, several in event.short_of.items() for one in several)
+    told = info.key, event.cluster_queue, event.why, event.message, event.requeue
+    return decisions.Inadmissible(*told, progress, event.wakes, short_of=short_of)

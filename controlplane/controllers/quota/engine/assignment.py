@@ -94,7 +94,7 @@ class Assignment:
     """What was found for a workload. `borrowing`: the height of the smallest Cohort that its usage fits in, 0 if its
     ClusterQueue has the quota. `asked`: what of it is to be placed in topologies, by flavor; `placed`: the places that
     it takes beside those that the workload has. `replaces`: the slice whose place it is to take: `usage` and what is to
-    be made room for are what it needs beyond what that one has.
+    be made room for are what it needs beyond what that one has. `short_of`: as of `Inadmissible`.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -105,6 +105,7 @@ class Assignment:
     asked: dict[str, list[PlacementRequest]] = field(default_factory=dict)
     placed: tuple[Placed, ...] = ()
     replaces: Info | None = None
+    short_of: frozenset[FlavorResource] | None = None
     _mode: AssignmentMode | None = None
 
     @property

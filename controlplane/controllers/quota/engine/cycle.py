@@ -360,8 +360,9 @@ class _Cycle:
         said, wakes = (entry.info.key, queue.name, entry.reason, entry.message, entry.requeue), self.wakes[queue.name]
         if entry.requeue == reasons.PENDING_PREEMPTION and entry.assignment.mode is AssignmentMode.PREEMPT:
             victims = tuple(_victim(entry, target) for target in entry.targets)
-            return Preempt(*said, entry.progress, wakes, entry.second_pass, victims)
-        return Inadmissible(*said, entry.progress, wakes, entry.second_pass)
+            return Preempt(*said, entry.progress, wakes, entry.second_pass, victims=victims)
+        short_of = entry.assignment.short_of if entry.requeue in reasons.OF_ITS_SHAPE else None
+        return Inadmissible(*said, entry.progress, wakes, entry.second_pass, short_of)
 
 
 def _victim(entry: Entry, target: PreemptionTarget) -> Victim:

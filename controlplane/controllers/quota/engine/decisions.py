@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.info import Progress
 from controlplane.controllers.quota.engine.model import QuotaAdmission
 
@@ -55,7 +56,9 @@ class Inadmissible:
 
     `wakes`: the number of the change that had woken its queue last when this was decided. `second_pass`: which try for
     a topology assignment of a workload that has quota has failed, 0 for one without; its conditions stay, it is tried
-    once more after a while, and Kueue says it with the Event `SecondPassFailed`.
+    once more after a while, and Kueue says it with the Event `SecondPassFailed`. `short_of`: of which resources of
+    flavors quota has to be given back before it may fit, or be told something else; None if that is not all that is in
+    its way.
     """
 
     workload: str
@@ -66,6 +69,7 @@ class Inadmissible:
     progress: Progress | None = None
     wakes: int = 0
     second_pass: int = 0
+    short_of: frozenset[FlavorResource] | None = None
 
 
 @dataclass(frozen=True, slots=True)

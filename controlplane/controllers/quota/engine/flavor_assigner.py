@@ -32,6 +32,7 @@ from controlplane.controllers.quota.engine.modes import (
     is_preferred,
     tries_next,
 )
+from controlplane.controllers.quota.engine.partial_admission import can_shrink
 from controlplane.controllers.quota.engine.snapshot import QueueNode
 from controlplane.controllers.quota.topology.queue_topology import QueueTopology
 from controlplane.controllers.quota.topology.workload_placement import failure
@@ -73,6 +74,8 @@ class FlavorAssigner:
         self.ignore_undeclared = ignore_undeclared
         self.nominated = nominated or {}
         self.replaces = replaces
+        self._short_of: set[FlavorResource] = set()
+        self._rests_on_more = bool(nominated)
         self._fair_sharing = fair_sharing
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
@@ -98,7 +101,18 @@ class FlavorAssigner:
             self.info.shape,
         )
         found.explain_no_fit(self.queue.spec)
+        found.short_of = self._needs_others_quota(counts)
         return found
+
+    def _needs_others_quota(self, counts: Sequence[int] | None) -> frozenset[FlavorResource] | None:
+        """Return of what others have to give quota back before anything else is found; None where that is not all: with
+        several pod sets one may leave a flavor to another, fewer pods may do, or others may be preempted, places in a
+        topology or a slice may be in the way, or not all flavors were looked at."""
+        pod_sets = self.info.workload.pod_sets
+        whole = counts is None and len(pod_sets) == 1 and not can_shrink(pod_sets)
+        if not whole or self._rests_on_more or self.replaces is not None or self.topology.concerns(self.info):
+            return None
+        return frozenset(self._short_of)
 
     def _groups(self) -> Iterable[list[int]]:
         """Return the places of the pod sets that get one flavor together."""
@@ -181,6 +195,10 @@ class FlavorAssigner:
             ]
             found.set_mode((failed.pod_set,), AssignmentMode.NO_FIT)
 
+    def begins_late(self) -> None:
+        """Note that the first flavors of a group are not looked at."""
+        self._rests_on_more = True
+
     def fits(self, place: FlavorResource, used: int, amount: int) -> tuple[Granular, str, str]:
         """Return how a flavor would do for a resource, what is missing in words, and the reason if it does not fit."""
         queue, (flavor, resource) = self.queue, place
@@ -190,10 +208,13 @@ class FlavorAssigner:
             return Granular(Possibility.NO_FIT, 0), told, reasons.EXCEEDS_MAX_QUOTA
         borrowing, _ = lowest_subtree_that_fits(queue, place, wanted)
         available = max(0, queue.available(place))
+        if borrowing or wanted > available:
+            self._short_of.add(place)
         if wanted <= available:
             return Granular(Possibility.FIT, borrowing), "", ""
         told = reasons.unused_missing(resource, flavor, sub(wanted, available), self.in_bytes)
         if may_preempt_for(queue, place, wanted, fair_sharing=self._fair_sharing):
+            self._rests_on_more = self._rests_on_more or not queue.spec.preemption.none
             possibility, after = self.simulate(place, wanted)
             return Granular(possibility, after), told, ""
         return Granular(Possibility.NO_FIT, borrowing), told, reasons.WAITING_FOR_QUOTA
@@ -253,9 +274,10 @@ class _Search:
         best: Flavors = {}
         best_mode, last = WORST, -1
         progress = self.assigner.info.progress
-        for last in range(
-            progress.next_flavor(self.pod_sets[0], self.resource) if progress else 0, len(self.group.flavors)
-        ):
+        first = progress.next_flavor(self.pod_sets[0], self.resource) if progress else 0
+        if first:
+            self.assigner.begins_late()
+        for last in range(first, len(self.group.flavors)):
             flavor = self.group.flavors[last]
             if not self._usable(flavor):
                 if self.error:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.info import Info, Progress
 from controlplane.controllers.quota.engine.model import ClusterQueue, Cohort
-from controlplane.controllers.quota.engine.pending import PendingQueue
+from controlplane.controllers.quota.engine.pending import NoFit, PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
 from controlplane.controllers.quota.engine.tree import QuotaNode
@@ -43,7 +43,7 @@ class _ClusterQueue(NamedTuple):
     generation: int
     wakes: int
     first: str
-    no_fit: tuple[tuple[object, str], ...]
+    no_fit: tuple[tuple[object, NoFit], ...]
     used: tuple[FlavorResource, ...]
 
 

@@ -58,6 +58,11 @@ class Preemption:
     borrow_within_cohort: str = NEVER
     max_priority_threshold: int | None = None
 
+    @property
+    def none(self) -> bool:
+        """Whether nobody is ever preempted."""
+        return self.within_cluster_queue == NEVER and self.reclaim_within_cohort == NEVER
+
 
 @dataclass(frozen=True, slots=True)
 class FlavorFungibility:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from controlplane.controllers.quota.engine import reasons
+from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.model import BEST_EFFORT_FIFO, STRICT_FIFO, Workload
 
@@ -22,8 +24,25 @@ Used = Callable[[str], float]
 """What a LocalQueue used in the past, by its key."""
 
 _AT_ONCE = frozenset({reasons.FAILED_AFTER_NOMINATION, reasons.PENDING_PREEMPTION})
-_OF_ITS_SHAPE = frozenset({reasons.NO_FIT, reasons.NO_CANDIDATES})
+
+
 _SPARE = 4
+
+
+class NoFit(NamedTuple):
+    """Why those of a shape do not fit: the reason of their condition, and what they are `short_of`, as of
+    `Inadmissible`."""
+
+    told: str
+    short_of: frozenset[FlavorResource] | None = None
+
+    def concerned(self, released: Collection[FlavorResource] | None) -> bool:
+        """Return whether they may fit, or are told something else, once quota of some resources is given back; None:
+        after any other change."""
+        return released is None or self.short_of is None or not self.short_of.isdisjoint(released)
+
+
+UNKNOWN = NoFit("")
 
 
 class _Alike:
@@ -154,7 +173,7 @@ class PendingQueue:
         self.active: dict[str, Info] = {}
         self.inadmissible: dict[str, Info] = {}
         self.wakes = 0
-        self.no_fit: dict[object, str] = {}
+        self.no_fit: dict[object, NoFit] = {}
         self.first = ""
         self._local: dict[str, _OfLocalQueue] = {}
 
@@ -184,7 +203,8 @@ class PendingQueue:
     def known_not_to_fit(self, key: str) -> str:
         """Return why a workload is not even tried, since one of its shape did not fit; "" if it is."""
         info = self.inadmissible.get(key)
-        return self.no_fit.get(info.shape, "") if info is not None else ""
+        known = self.no_fit.get(info.shape) if info is not None else None
+        return known.told if known is not None else ""
 
     def head(self, used: Used | None = None) -> Info | None:
         """Return who is tried next; with `used` one of the LocalQueue that used least. None if nobody is."""
@@ -229,6 +249,8 @@ class PendingQueue:
         )  # not a back-off of Kueue's, which only keeps new ones out
         if key not in self.active or not_to_be_tried:
             known_not_to_fit = self.strategy == BEST_EFFORT_FIFO and info.shape in self.no_fit
+            if known_not_to_fit:  # it is to be told why of its own as soon as with Kueue
+                self.no_fit[info.shape] = self.no_fit[info.shape]._replace(short_of=None)
             if known_not_to_fit or info.workload.requeue_at > now:
                 self._set_aside(info)
                 return
@@ -244,9 +266,9 @@ class PendingQueue:
         if self.first == key:
             self.first = ""
 
-    def requeue(self, info: Info, reason: str, now: float, wakes: int, told: str = "") -> None:
-        """Put back who was tried; `wakes` is what it was when the decision was made, `told` the reason of its
-        condition."""
+    def requeue(self, info: Info, reason: str, now: float, wakes: int, no_fit: NoFit = UNKNOWN) -> None:
+        """Put back who was tried; `wakes` is what it was when the decision was made, `no_fit` why it does not fit if it
+        does not."""
         if reason == reasons.PENDING_PREEMPTION:
             self.first = info.key
         strict = self.strategy == STRICT_FIFO
@@ -257,8 +279,8 @@ class PendingQueue:
             self._activate(info)
             return
         self._set_aside(info)
-        if reason in _OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
-            self.no_fit[info.shape] = told
+        if reason in reasons.OF_ITS_SHAPE and self.strategy == BEST_EFFORT_FIFO:
+            self.no_fit[info.shape] = no_fit
             self._set_shape_aside(info.shape)
 
     def _set_shape_aside(self, shape: object) -> None:
@@ -271,12 +293,19 @@ class PendingQueue:
                     del self.active[key]
                 alike.set_all_aside()
 
-    def wake(self, now: float, admits: Callable[[str], bool], change: int) -> int:
+    def wake(
+        self,
+        now: float,
+        admits: Callable[[str], bool],
+        change: int,
+        released: Collection[FlavorResource] | None = None,
+    ) -> int:
         """Let inadmissible workloads be tried again for a change with this number, but those that must wait or whose
-        namespace is not admitted; return how many.
+        namespace is not admitted; return how many. `released`: nothing but this quota was given back: those that it
+        does not concern need not be tried.
         """
         self.wakes = change
-        self.no_fit.clear()
+        self.no_fit = {shape: one for shape, one in self.no_fit.items() if not one.concerned(released)}
         if not self.inadmissible:
             return 0
         count = 0
@@ -284,7 +313,7 @@ class PendingQueue:
             if not admits(name.partition("/")[0]):
                 continue
             for shape, alike in local.shapes.items():
-                woken = alike.wake(now) if alike.inadmissible else {}
+                woken = alike.wake(now) if alike.inadmissible and shape not in self.no_fit else {}
                 if woken:
                     count += len(woken)
                     self.active.update(woken)

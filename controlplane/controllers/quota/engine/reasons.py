@@ -26,6 +26,8 @@ PENDING_PREEMPTION = "PendingPreemption"
 NO_FIT = "NoFit"
 NO_CANDIDATES = "PreemptionNoCandidates"
 PREEMPTION_GATED = "PreemptionGated"
+OF_ITS_SHAPE = frozenset({NO_FIT, NO_CANDIDATES})
+"""What holds of all that are alike to the scheduler."""
 
 # Reasons of a Preempted condition.
 IN_CLUSTER_QUEUE = "InClusterQueue"

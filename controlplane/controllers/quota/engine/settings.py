@@ -26,7 +26,8 @@ class EngineSettings:
     `preemption_gates`: who has one that is closed preempts nobody, Kueue's gate MultiKueueOrchestratedPreemption.
     `explicit_status`: who waits is told so before it was tried, which the engine itself leaves to others. `placement`:
     how pods are placed in topologies. `ignore_undeclared`: what a ClusterQueue has no quota of is not asked for there,
-    which keeps a Workload waiting otherwise."""
+    which keeps a Workload waiting otherwise. `try_all_released`: quota that is given back lets all of a Cohort tree be
+    tried again, as with Kueue, and not only those that it may help."""
 
     fair_sharing: bool = False
     preemption_strategies: tuple[str, ...] = STRATEGIES
@@ -42,3 +43,10 @@ class EngineSettings:
     preemption_gates: bool = False
     placement: PlacementRules = DEFAULT_RULES
     ignore_undeclared: bool = False
+    try_all_released: bool = False
+
+    @property
+    def tries_all(self) -> bool:
+        """Whether all are tried again once quota is given back: where shares or past usage decide, any of it may
+        help."""
+        return self.try_all_released or self.fair_sharing or self.admission_fair_sharing is not None

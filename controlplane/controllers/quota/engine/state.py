@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from controlplane.controllers.quota.engine.amounts import FlavorResource
 from controlplane.controllers.quota.engine.decisions import Admit, Decision, Evict, Inadmissible, Preempt
 from controlplane.controllers.quota.engine.info import Info
 from controlplane.controllers.quota.engine.kept import Kept, kept, restore
@@ -24,7 +25,7 @@ from controlplane.controllers.quota.engine.model import (
 )
 from controlplane.controllers.quota.engine.node_changes import NodeChanges
 from controlplane.controllers.quota.engine.past_usage import PastUsage
-from controlplane.controllers.quota.engine.pending import PendingQueue
+from controlplane.controllers.quota.engine.pending import NoFit, PendingQueue
 from controlplane.controllers.quota.engine.queues import PendingQueues
 from controlplane.controllers.quota.engine.reasons import WAITING_FOR_PODS_READY
 from controlplane.controllers.quota.engine.second_pass import SecondPass, Try
@@ -34,6 +35,8 @@ from controlplane.controllers.quota.engine.tree import QuotaNode
 from controlplane.controllers.quota.engine.usage_history import UsageHistory
 
 _USAGE, _SECOND_PASS = "usage", "second pass"
+_Released = tuple[int, float, frozenset[FlavorResource] | None]
+"""The number of the last release in a tree, when it was, and of what quota was given back; None: of any."""
 
 
 class State(NodeChanges, PastUsage):
@@ -45,7 +48,7 @@ class State(NodeChanges, PastUsage):
         self.queues = PendingQueues()
         self.cycle = 0
         self._changes = 0
-        self._released_in: dict[QuotaNode, tuple[int, float]] = {}
+        self._released_in: dict[QuotaNode, _Released] = {}
         self.history = UsageHistory(self.settings.admission_fair_sharing)
         self.waits_for_pods = ""
         self.second_pass = SecondPass()
@@ -72,9 +75,7 @@ class State(NodeChanges, PastUsage):
         self.snapshot, self.queues = QuotaSnapshot(self.settings.placement), PendingQueues()
         restore(rest, self.snapshot, self.queues)
         self.measure_by(None)
-        self._released_in = {
-            self.snapshot.queues[name].root(): (change, now) for name, (change, now) in released.items()
-        }
+        self._released_in = {self.snapshot.queues[name].root(): one for name, one in released.items()}
 
     # What is asked.
 
@@ -266,7 +267,8 @@ class State(NodeChanges, PastUsage):
             self._admit(info, decision, now)
         elif not waits:
             tried = info.having(progress=decision.progress)
-            pending.requeue(tried, decision.requeue, now, decision.wakes, decision.reason)
+            no_fit = NoFit(decision.reason, decision.short_of)
+            pending.requeue(tried, decision.requeue, now, decision.wakes, no_fit)
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 self.evicting(victim.workload)
@@ -309,15 +311,24 @@ class State(NodeChanges, PastUsage):
         """Let all be tried again: what decided about them is not what it was."""
         self.wake(self.snapshot.queues, now)
 
-    def _wake_tree(self, root: QuotaNode, change: int, now: float) -> None:
+    def _wake_tree(
+        self, root: QuotaNode, change: int, now: float, released: Collection[FlavorResource] | None = None
+    ) -> None:
         for queue in root.subtree_queues():
             pending = self.queues.pending.get(queue.name)
             if pending is not None:
-                self._wake_queue(queue, pending, change, now)
+                self._wake_queue(queue, pending, change, now, released)
 
-    def _wake_queue(self, queue: QueueNode, pending: PendingQueue, change: int, now: float) -> None:
+    def _wake_queue(
+        self,
+        queue: QueueNode,
+        pending: PendingQueue,
+        change: int,
+        now: float,
+        released: Collection[FlavorResource] | None,
+    ) -> None:
         if pending.wakes < change and not self.snapshot.has_cycle(queue):
-            pending.wake(now, partial(self._selected, queue), change)
+            pending.wake(now, partial(self._selected, queue), change, released)
 
     def _selected(self, queue: QueueNode, namespace: str) -> bool:
         labels = self.snapshot.namespaces.get(namespace)
@@ -356,13 +367,15 @@ class State(NodeChanges, PastUsage):
         self._changes += 1
         queue = self.snapshot.queues.get(info.cluster_queue)
         if queue is not None:
-            self._released_in[queue.root()] = self._changes, now
+            before = self._released_in.get(queue.root(), (0, 0.0, frozenset()))[2] or frozenset()
+            places = None if self.settings.tries_all else before | info.reserved.keys()
+            self._released_in[queue.root()] = self._changes, now, places
 
     def wake_released(self) -> None:
         """Wake whom the releases so far may help."""
         released, self._released_in = self._released_in, {}
-        for root, (change, now) in released.items():
-            self._wake_tree(root, change, now)
+        for root, (change, now, places) in released.items():
+            self._wake_tree(root, change, now, places)
 
     def _wake_released_for(self, pending: PendingQueue | None) -> None:
         """Do so for one queue only, into which a workload comes."""
