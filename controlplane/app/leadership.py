@@ -33,7 +33,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import MANAGEMENT, TROUBLE, ClusterConnected
 from controlplane.controllers.connectivity.local_connection import connectivity_event, service_stopped
 from controlplane.controllers.connectivity.watched import Watched
-from controlplane.controllers.multikueue.hosting import in_force
+from controlplane.controllers.multikueue.hosting import in_force, objection
 from controlplane.kube.kinds import CLUSTER_PROFILES, SECRETS, WORKLOADS
 from controlplane.kube.watches import WatchSpec
 from controlplane.log.event import Append, Event, LogError, LogHead, Recorded
@@ -46,6 +46,7 @@ from controlplane.runtime.reads import Reads
 from controlplane.runtime.runner import Runner
 from controlplane.runtime.secrets import Secrets
 from controlplane.runtime.term import LeadershipTerm
+from controlplane.settings.load import SettingsError
 from controlplane.settings.model import Budget
 
 if TYPE_CHECKING:
@@ -177,8 +178,16 @@ class ServiceTerm(LeadershipTerm):
         return self._connections.server(cluster) if self._live else None
 
     async def _follow(self) -> bool:
+        """Fold what there is. Raises `SettingsError` if these settings must not go on with it: whoever leads now goes
+        on meanwhile."""
         self._reached_end = await super()._follow()
+        if self._reached_end:
+            self._check_settings()
         return self._reached_end
+
+    def _check_settings(self) -> None:
+        if told := objection(self._fleet.index, self._fleet.policy):
+            raise SettingsError([told])
 
     def _looked_since(self) -> Watched | None:
         return self._fleet.index.watched
@@ -194,6 +203,7 @@ class ServiceTerm(LeadershipTerm):
                     await self.log.append(Append([service_stopped(head.epoch, identity)]))
 
     def _policy(self) -> Event | None:
+        self._check_settings()
         said = in_force(self._fleet.policy, self._context.settings)
         return said if said != self._fleet.index.around.in_force else None
 

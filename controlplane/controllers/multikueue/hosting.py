@@ -18,6 +18,7 @@ from controlplane.controllers.connectivity.events import MANAGEMENT, PolicyInFor
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, KINDS, LOCAL_QUEUE
+from controlplane.controllers.multikueue.index import WorkloadIndex
 from controlplane.controllers.multikueue.nominate import SCORED
 from controlplane.controllers.multikueue.scoring import ScoringRules
 from controlplane.job_kinds import JOB_KINDS, adapters_for, named
@@ -39,6 +40,7 @@ from controlplane.settings.recorded import recorded_quota
 HOME_KINDS = (ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS, CLUSTER_QUEUES, WORKLOADS)
 """What is watched on the management cluster, the kinds of jobs aside."""
 
+_NAMED = 3  # Workloads in a message
 _STREAMS = frozenset(
     {
         "workload",
@@ -177,6 +179,22 @@ def _unseen(fleet: MultiKueueController) -> str:
     known = fleet.index.connections.get(MANAGEMENT)
     why = f": {known.message}" if known is not None and known.message else ""
     return f"the management cluster is not in view{why}"
+
+
+def objection(index: WorkloadIndex, policy: MultiKueuePolicy) -> str:
+    """Return why a process with these settings must not go on with what the log has, "" if it may: copies of another
+    origin would be left alone, and their jobs dispatched again beside them."""
+    said = index.around.in_force
+    if said is None or not policy.dispatches or said.origin == policy.origin:
+        return ""
+    found = [state for state in index.workloads.values() if state.on_clusters]
+    if not found:
+        return ""
+    named = ", ".join(f"{state.namespace}/{state.name}" for state in found[:_NAMED])
+    return (
+        f'multikueue.origin is "{policy.origin}", and {len(found)} Workloads have copies on workers that were made with '
+        f'"{said.origin}", such as {named}: set it to "{said.origin}", or change it once they have ended'
+    )
 
 
 def reading_policy(settings: Settings, said: PolicyInForce | None = None) -> MultiKueuePolicy:
