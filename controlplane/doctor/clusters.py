@@ -149,6 +149,7 @@ async def queues(asking: Asking, settings: Settings) -> QueueFacts:
     checks, configs, clusters, cluster_queues, local_queues = lists
     return QueueFacts(
         controller_name=settings.multikueue.controller_name,
+        origin=settings.multikueue.origin,
         builtin=settings.quota.builtin,
         profiles=settings.multikueue.cluster_profile.on,
         checks=checks,

@@ -333,15 +333,35 @@ def _gate(queues: QueueFacts) -> bool | Unread | None:
             name, _, value = pair.partition("=")
             if name.strip() == _GATE:
                 return value.strip().lower() == "true"
+    found = _configured(queues)
+    chosen = found if isinstance(found, Unread) else _section(found, "featureGates").get(_GATE)
+    return chosen if isinstance(chosen, bool | Unread) else None
+
+
+def _configured(queues: QueueFacts) -> Json | Unread:
+    """Return Kueue's configuration; empty if it is no mapping."""
     if isinstance(queues.configuration, Unread):
         return queues.configuration
     try:
         document = yaml.safe_load(queues.configuration)
     except UNREADABLE:
         return Unread(said="the ConfigMap kueue-manager-config is not YAML")
-    gates = document.get("featureGates") if isinstance(document, dict) else None
-    chosen = gates.get(_GATE) if isinstance(gates, dict) else None
-    return chosen if isinstance(chosen, bool) else None
+    return document if isinstance(document, dict) else {}
+
+
+def _origin(facts: Facts) -> Sequence[Finding]:
+    """Whether copies that Kueue's own controller made would be known as ours. Nothing where that is not to be seen."""
+    found, ours = _configured(facts.queues), facts.queues.origin
+    if isinstance(found, Unread):
+        return []
+    theirs = _section(found, "multiKueue").get("origin") or "multikueue"
+    if theirs == ours:
+        return [_HERE.ok("origin", f"multikueue.origin is that of Kueue's configuration: {ours}")]
+    said = f"multikueue.origin is {ours}, and Kueue's configuration has {theirs}: copies that Kueue made are left alone"
+    action = (
+        f"set multikueue.origin to {theirs} if Kueue has dispatched anything: it would be dispatched again beside them"
+    )
+    return [_HERE.warning("origin", said, action)]
 
 
 def _writers(objects: Objects) -> list[tuple[str, str, datetime]]:
@@ -372,5 +392,6 @@ CHECKS = (
     ("cluster queues", _cluster_queues),
     ("local queues", _local_queues),
     ("kueue", _kueue),
+    ("origin", _origin),
 )
 _ALONE = (("kueue", _kueue),)

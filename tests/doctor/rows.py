@@ -215,6 +215,8 @@ QUEUES = [
     ),
     (wired(configuration="featureGates: {MultiKueue: true}"), "kueue", "failed", "gate MultiKueue is on"),
     (wired(configuration="{}"), "kueue", "warning", "does not switch its gate"),
+    (wired(origin="mine"), "origin", "warning", "Kueue's configuration has multikueue: copies that Kueue made"),
+    (wired(configuration="multiKueue: {origin: theirs}"), "origin", "warning", "Kueue's configuration has theirs"),
     (wired(arguments=["--feature-gates=A=false,MultiKueue=true"]), "kueue", "failed", "gate MultiKueue is on"),
     (
         wired(

@@ -55,7 +55,10 @@ def test_where_all_is_well_every_check_says_so() -> None:
             )
         ),
         *(f"management/{one}" for one in ("reachable", "clock", "kinds", "rights", "identity")),
-        *(f"queues/{one}" for one in ("admission checks", "clusters", "cluster queues", "local queues", "kueue")),
+        *(
+            f"queues/{one}"
+            for one in ("admission checks", "clusters", "cluster queues", "local queues", "kueue", "origin")
+        ),
         *(
             f"worker/{name}/{one}"
             for name in "ab"
@@ -109,6 +112,12 @@ def test_the_arguments_of_kueue_count_before_its_configuration(word: str) -> Non
         arguments=[f"--feature-gates=MultiKueue={word}"], configuration=f"featureGates: {{MultiKueue: {opposite}}}"
     )
     assert of(judge(given), "queues/kueue")[0][0] == {"true": "failed", "false": "ok"}[word]
+
+
+def test_copies_of_kueue_are_known_by_the_origin_that_it_has() -> None:
+    given = wired(configuration="multiKueue: {origin: a}", origin="a")
+    assert of(judge(given), "queues/origin") == [("ok", "multikueue.origin is that of Kueue's configuration: a")]
+    assert of(judge(wired(configuration=NOT_READ, origin="a")), "queues/origin") == []
 
 
 @pytest.mark.parametrize("shown", [NOT_READ, "a: [", "featureGates: !!int ", "[" * 3000], ids=range(4))
