@@ -122,7 +122,7 @@ class LeadershipTerm(ABC):
             self._executor,
             rng=context.random,
             concurrency=concurrency,
-            sure=lambda: leader.sure,
+            sure=self._may_act,
             on_outcome=context.metrics.effect_ended,
             spans=context.spans,
         )
@@ -148,7 +148,7 @@ class LeadershipTerm(ABC):
             is_gone=lambda cluster, uid: self._same(cluster) and hosted.is_gone(cluster, uid),
             on_request=context.metrics.request_ended,
             on_expiry=context.metrics.kubeconfig_read,
-            allowed=lambda: self.leader.sure,
+            allowed=self._may_act,
             patient=self.log.patient,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=RateLimits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
@@ -159,6 +159,10 @@ class LeadershipTerm(ABC):
         )
         worker = context.ports.open_worker
         return config if worker is None else dataclasses.replace(config, open_server=worker)
+
+    def _may_act(self) -> bool:
+        """Whether nobody can have taken our place by now, neither a replica nor another log."""
+        return self.leader.sure and (self._claims is None or self._claims.sure)
 
     # --- following and leading -----------------------------------------------------------------------------------
 
