@@ -10,7 +10,6 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
-
 _BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
