@@ -50,7 +50,7 @@ def _shut(connection: psycopg.BaseConnection[Any]) -> None:
 @contextmanager
 def failing(faults: Faults) -> Iterator[None]:
     """Let statements of asynchronous connections fail: of the service, each of which is a transaction."""
-    execute, connect = psycopg.AsyncConnection.execute, psycopg.AsyncConnection.connect
+    execute, connect = psycopg.AsyncConnection.execute, psycopg.AsyncConnection.__dict__["connect"]
 
     async def executed(self: Any, query: Any, *given: Any, **more: Any) -> Any:
         text = query if isinstance(query, str) else query.as_string(None)
@@ -65,15 +65,15 @@ def failing(faults: Faults) -> Iterator[None]:
         _shut(self)
         raise psycopg.OperationalError("the answer is lost")
 
-    async def connected(*given: Any, **more: Any) -> Any:
+    async def connected(cls: Any, *given: Any, **more: Any) -> Any:
         if faults.hits("CONNECT"):
             if faults.how == AFTER:
-                await (await connect(*given, **more)).close()
+                await (await connect.__func__(cls, *given, **more)).close()
             raise psycopg.OperationalError("no connection")
-        return await connect(*given, **more)
+        return await connect.__func__(cls, *given, **more)
 
     psycopg.AsyncConnection.execute = executed  # type: ignore[method-assign,assignment]
-    psycopg.AsyncConnection.connect = connected  # type: ignore[method-assign,assignment]
+    psycopg.AsyncConnection.connect = classmethod(connected)  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
