@@ -20,8 +20,10 @@ MOST = 64
 """So many times the limit of the settings it becomes at most: about ten minutes of ten seconds."""
 _SLACK = 1.0
 """Seconds for which the server's own word is waited for once it should have ended a statement."""
+_ABOUT = 0.9
+"""Of the limit so much has passed at least when the server ends a statement for it."""
 CANCELED = "57014"
-"""The SQLSTATE of a statement that took too long."""
+"""The SQLSTATE of a statement that the server ended: it took too long, or somebody had it cancelled."""
 
 
 class StatementLimit:
@@ -30,7 +32,7 @@ class StatementLimit:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.seconds = database.statement_timeout
-        self._late = False
+        self._took = 0.0
 
     @property
     def database(self) -> Database:
@@ -41,22 +43,22 @@ class StatementLimit:
     def bounded(self, connection: psycopg.AsyncConnection[Row]) -> Iterator[None]:
         """End a statement that takes longer, where the server does not; one that is quick brings the limit of the
         settings back."""
-        limit, began = self.seconds + _SLACK, time.monotonic()
-        self._late = False
+        began = time.monotonic()
         try:
-            with bounded(connection, limit):
+            with bounded(connection, self.seconds + _SLACK):
                 yield
         finally:
-            took = time.monotonic() - began
-            self._late = took >= limit
-        if took < self._database.statement_timeout:
+            self._took = time.monotonic() - began
+        if self._took < self._database.statement_timeout:
             self.seconds = self._database.statement_timeout
 
     def failed(self, error: psycopg.Error, *, fresh: bool) -> str:
         """Take note of a statement that failed, on a connection that was `fresh` or open before; return what to say."""
-        said, silent = first_line(error), self._late and error.sqlstate is None
-        self._late = False
-        if error.sqlstate != CANCELED and not (silent and fresh):
+        said, took = first_line(error), self._took
+        self._took = 0.0
+        ended = error.sqlstate == CANCELED and took >= self.seconds * _ABOUT  # and not by somebody's hand
+        silent = error.sqlstate is None and took >= self.seconds + _SLACK
+        if not ended and not (silent and fresh):
             return said
         before, self.seconds = self.seconds, min(2 * self.seconds, MOST * self._database.statement_timeout)
         return (

@@ -102,3 +102,18 @@ async def test_a_log_that_was_slow_has_each_event_once(database_url: str) -> Non
         assert answers == [1] * 9
         found = [one.event.n for one in await everything(log) if isinstance(one.event, Saw)]
         assert sorted(found) == list(range(9))
+
+
+async def test_a_statement_that_somebody_cancels_is_given_no_more_time(database_url: str) -> None:
+    line = Line(Database(database_url, ROLE), "reader")
+    cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SELECT 1 FROM pg_sleep%'"
+    asked = asyncio.create_task(line.fetch("SELECT 1 FROM pg_sleep(%s)", (PATIENCE,)))
+    try:
+        with connected(database_url) as owner:
+            while owner.execute(cancel).fetchone() == (0,):
+                await asyncio.sleep(0.01)
+        with pytest.raises(LogUnavailable, match="due to user request"):
+            await asked
+        assert line.limit.seconds == 10.0
+    finally:
+        await line.close()
