@@ -23,10 +23,11 @@ _RAISE = "DO $$ BEGIN RAISE EXCEPTION 'simulated' USING ERRCODE = '{}'; END $$"
 
 
 class Faults:
-    """Lets the statement `at` fail, counted from 1, and then every `every`-th after it, if that is not 0."""
+    """Lets the statement `at` fail, counted from 1, and then every `every`-th after it, if that is not 0; `kinds`: and
+    the first of each kind."""
 
-    def __init__(self, how: str, at: int, every: int = 0) -> None:
-        self.how, self.at, self.every = how, at, every
+    def __init__(self, how: str, at: int = 0, every: int = 0, *, kinds: bool = False) -> None:
+        self.how, self.at, self.every, self.kinds = how, at, every, kinds
         self.count = 0
         self.statements: list[str] = []
         self.failed: list[str] = []
@@ -34,9 +35,10 @@ class Faults:
     def hits(self, statement: str) -> bool:
         """Count a statement; whether it is to fail."""
         self.count += 1
+        first = self.kinds and statement not in self.statements
         self.statements.append(statement)
         late = self.count - self.at
-        hit = late == 0 or (self.every > 0 and late > 0 and late % self.every == 0)
+        hit = first or late == 0 or (self.every > 0 and late > 0 and late % self.every == 0)
         if hit:
             self.failed.append(statement)
         return hit

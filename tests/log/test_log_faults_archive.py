@@ -101,8 +101,8 @@ async def test_some_statements_of_a_command_fail(database_url: str, tmp_path: Pa
     directory = tmp_path / "archives"
     before, after = await prepared(database_url, directory, step)
     undo(database_url, step, directory)
-    counted = Faults(BEFORE, at=0)
+    counted = Faults(BEFORE)
     once(database_url, step, directory, counted, before, after)
-    for n, at in enumerate(range(3, counted.count, counted.count // 6)):
+    for n, at in enumerate(range(3, counted.count, counted.count // 3)):
         undo(database_url, step, directory)
         once(database_url, step, directory, Faults((AFTER, BEFORE, "53100")[n % 3], at), before, after)
