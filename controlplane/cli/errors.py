@@ -155,6 +155,7 @@ _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.settings.load", "SettingsError", _settings),
     ("controlplane.log.schema", "SchemaError", _as(Exit.DATABASE)),
     ("controlplane.log.event", "LogUnavailable", _unavailable),
+    ("controlplane.log.event", "LogGap", _as(Exit.DATABASE)),
     ("controlplane.log.event", "LogError", _moved_on),
     ("controlplane.app.operate", "NoSuchCluster", _as(Exit.NOT_FOUND)),
     ("controlplane.app.operate", "NotAllowed", _as(Exit.FAILED)),

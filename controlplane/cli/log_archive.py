@@ -101,7 +101,8 @@ def restore(options: Options, directory: Path, positions: str | None, with_bodie
 
     \b
     With -o json or yaml, one object:
-      log, first, last (null if nothing had left), events, bodies
+      log, first, last (null if nothing had left), events, bodies, made
+      (whether the database had nothing of the log, which ends at last now)
     """
     with opened(options, into) as (connection, log):
         from controlplane.log.archive import exchange, restoring
@@ -121,6 +122,11 @@ def restore(options: Options, directory: Path, positions: str | None, with_bodie
         line(f"Nothing has left the log {log}: all of it is in the database.")
     else:
         line(f"The log {log} has all events from position {found.first} on again: {found.events} came back.")
+        if found.made:
+            line(
+                f"The database had nothing of it: the log ends at position {found.last}, where the archives end, and "
+                "what was appended after it is not there."
+            )
     if options.output == "table" and with_bodies:
         line(f"{found.bodies} bodies came back.")
 

@@ -87,6 +87,17 @@ def bounded(connection: psycopg.AsyncConnection[Row], seconds: float) -> Iterato
         late.cancel()
 
 
+class LogConnection(psycopg.AsyncConnection[Row]):
+    """A connection on which nobody cancels a statement: who waits for one no longer hangs up.
+
+    psycopg would ask the server to cancel it. A server whose commit waits for a synchronous standby takes that for leave
+    not to wait: then others see, and act on, what no standby has."""
+
+    async def cancel_safe(self, *, timeout: float = 30.0) -> None:
+        """Hang up."""
+        timeline.shut(self)
+
+
 class Database(msgspec.Struct, frozen=True):
     """Where the log is and as whom to use it. `role` is taken with SET ROLE after the login; empty keeps the login's
     own rights.
@@ -117,7 +128,7 @@ class Database(msgspec.Struct, frozen=True):
             raise old from None
 
     async def _open(self, conninfo: str, application: str) -> psycopg.AsyncConnection[Row]:
-        connection = await psycopg.AsyncConnection.connect(
+        connection = await LogConnection.connect(
             conninfo,
             autocommit=True,
             prepare_threshold=1,

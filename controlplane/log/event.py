@@ -157,6 +157,11 @@ class LogArchived(Fenced):
     What was folded of it is a part of some streams: whoever reads begins again."""
 
 
+class LogGap(Fenced):
+    """Events that were appended are missing between those that are there, or at the end. What is folded without them is
+    not what happened: whoever reads goes no further."""
+
+
 class VersionConflict(LogError):  # noqa: N818
     """A stream has moved on since the decision was taken. Fold what is new and decide again."""
 

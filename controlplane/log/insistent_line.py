@@ -15,8 +15,9 @@ import structlog
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import arrays
-from controlplane.log.connect import Database, bounded, first_line, unacceptable
+from controlplane.log.connect import Database, unacceptable
 from controlplane.log.event import Fenced, LogReplaced
+from controlplane.log.statement_limit import StatementLimit
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
@@ -32,8 +33,9 @@ class InsistentLine:
     def __init__(
         self, database: Database, *, held: Callable[[], bool], on_state: Callable[[bool, str], None] | None
     ) -> None:
-        self._database, self._held, self._on_state = database, held, on_state
+        self.limit, self._held, self._on_state = StatementLimit(database), held, on_state
         self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._fresh = True  # whether the last statement was the first one of its connection
 
     async def insist(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         """Return the database's answer, however often it has to be asked; raises what is about the question itself."""
@@ -46,7 +48,7 @@ class InsistentLine:
                     raise fence from None
                 if unacceptable(error):
                     raise
-                detail = first_line(error)
+                detail = self.limit.failed(error, fresh=self._fresh)
                 _log.warning("database away, append waits", error=detail, retry_in=round(delay, 2))
                 if self._on_state:
                     self._on_state(False, detail)
@@ -60,10 +62,11 @@ class InsistentLine:
 
     async def row(self, query: LiteralString, parameters: Sequence[object]) -> Row:
         """Return the row of a statement, which has arrays; raises psycopg's errors."""
-        if self._connection is None or self._connection.closed:
-            self._connection = await self._database.connect("appender")
+        self._fresh = self._connection is None or self._connection.closed
+        if self._connection is None or self._fresh:
+            self._connection = await self.limit.database.connect("appender")
             arrays.register(self._connection.adapters)
-        with bounded(self._connection, self._database.statement_timeout):
+        with self.limit.bounded(self._connection):
             row = await (await self._connection.execute(query, parameters, binary=True)).fetchone()
         assert row is not None, "the function returns one row"
         return row

@@ -12,9 +12,10 @@ import psycopg
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import timeline
-from controlplane.log.connect import Database, bounded, first_line
+from controlplane.log.connect import Database
 from controlplane.log.event import LogUnavailable
 from controlplane.log.insistent_line import fenced
+from controlplane.log.statement_limit import CANCELED, StatementLimit
 
 
 class Line:
@@ -23,7 +24,7 @@ class Line:
     """
 
     def __init__(self, database: Database, application: str) -> None:
-        self._database, self._application = database, application
+        self.limit, self._application = StatementLimit(database), application
         self._connection: psycopg.AsyncConnection[Row] | None = None
         self._busy = asyncio.Lock()
 
@@ -44,16 +45,17 @@ class Line:
                 except psycopg.Error as error:
                     if (fence := fenced(error)) is not None:
                         raise fence from None
+                    said = self.limit.failed(error, fresh=fresh)
                     await self.close()
                     # A connection that died while idle says nothing about the server: try once on a new one.
-                    if fresh or attempt == 2:
-                        raise LogUnavailable(f"{_how(error)}: {first_line(error)}") from None
+                    if fresh or attempt == 2 or error.sqlstate == CANCELED:
+                        raise LogUnavailable(f"{_how(error)}: {said}") from None
         raise AssertionError("unreachable")
 
     async def _once(self, query: LiteralString, parameters: Mapping[str, object] | Sequence[object]) -> list[Row]:
         if self._connection is None or self._connection.closed:
-            self._connection = await self._database.connect(self._application)
-        with bounded(self._connection, self._database.statement_timeout):
+            self._connection = await self.limit.database.connect(self._application)
+        with self.limit.bounded(self._connection):
             cursor = await self._connection.execute(query, parameters, binary=True)
             return await cursor.fetchall()
 

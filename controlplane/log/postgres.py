@@ -31,6 +31,7 @@ from controlplane.log.event import (
     Recorded,
 )
 from controlplane.log.line import Line
+from controlplane.log.page import READ, checked_page
 from controlplane.log.port import FollowUp, FollowUps, nobody_anticipates
 from controlplane.log.traces import Traces
 from controlplane.tasks import end
@@ -39,22 +40,6 @@ _log = structlog.get_logger(__name__)
 
 # Seconds after which LISTEN is said again, and for which it is asked what a fence means.
 _LISTEN_AGAIN, _FENCED = 30.0, 1.0
-
-# The last row says which batch it came with: by that the next look tells whether the log is still the one that was
-# read. Positions have no holes, so which row is the last is known before the page is: but for those that are in
-# archives alone.
-_READ = """
-SELECT e.position, e.stream, e.version, e.type, e.schema, e.data::text, e.cluster, coalesce(e.caused_by, 0), e.trace,
-       e.observed_at, e.recorded_at, CASE WHEN e.position = page.last THEN (
-    SELECT b.batch FROM controlplane.batches b WHERE b.log = %(log)s AND b.last >= page.last ORDER BY b.last LIMIT 1) END, page.archived_to
-FROM (
-    SELECT CASE WHEN %(after)s::bigint >= h.archived_to THEN least(h.position, %(after)s::bigint + %(limit)s) ELSE (
-        SELECT max(n.position) FROM (
-            SELECT o.position FROM controlplane.events o
-            WHERE o.log = %(log)s AND o.position > %(after)s ORDER BY o.position LIMIT %(limit)s) n) END AS last, h.archived_to
-    FROM controlplane.log_head h WHERE h.log = %(log)s
-) page, controlplane.events e
-WHERE e.log = %(log)s AND e.position > %(after)s AND e.position <= page.last ORDER BY e.position"""
 
 # What the log is: its identity, its end, its holder's last heartbeat, and the batch in which a position lies.
 _LOOK = """
@@ -317,11 +302,12 @@ class PostgresLog:
 
     async def _page(self, after: int, limit: int) -> EventPage:
         heard = self._heard
-        rows = await self._reader.fetch(_READ, {"log": self.name, "after": after, "limit": limit})
-        if rows:
-            self._compare_archived(rows[-1][-1], after)
-        found = recorded(rows, self.codec)
-        return EventPage(found, rows[-1][-2] if rows else None, heard if len(found) < limit else None)
+        rows = await self._reader.fetch(READ, {"log": self.name, "after": after, "limit": limit})
+        page = checked_page(rows, self.name, after, limit)
+        if page.archived_to is not None:
+            self._compare_archived(page.archived_to, after)
+        found = recorded(page.rows, self.codec)
+        return EventPage(found, page.batch, heard if len(found) < limit else None)
 
     async def place(self) -> LogPosition | None:
         """Return how far the log was read, None if that cannot be told."""

@@ -59,6 +59,12 @@ class ClusterClaims:
         self._until = float("-inf")  # when the oldest of our renewals ends
         self._kept = self._without = False
 
+    @property
+    def sure(self) -> bool:
+        """Whether no other log can have taken them by now, or there are none. Looked at right before a write: the gate
+        hears of it only when the next renewal is due."""
+        return self._without or self._clock.monotonic() < self._until
+
     async def free(self) -> None:
         """Return once nobody else is seen to hold one of them. What cannot be asked says nothing."""
         said = ""
@@ -84,7 +90,7 @@ class ClusterClaims:
             done = await self._renewed()
             if done:
                 self._until = began + self._duration * _SAFETY
-            sure = self._without or self._clock.monotonic() < self._until
+            sure = self.sure
             if not sure and self._gate.against("claim") not in (_UNTOLD, _LATE):
                 _log.warning("nothing is written for now", detail=_LATE)
             self._gate.set("claim", sure, _LATE)

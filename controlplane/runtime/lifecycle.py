@@ -21,7 +21,7 @@ from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.events import LogWentBack
 from controlplane.controllers.connectivity.local_connection import log_went_back
 from controlplane.log.codec import Codec
-from controlplane.log.event import Fenced, LogArchived, LogHead, LogReplaced, NewEvent, Recorded
+from controlplane.log.event import Fenced, LogArchived, LogGap, LogHead, LogReplaced, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.read_models import ReadModels
 from controlplane.log.snapshots import SnapshotStore
@@ -281,6 +281,8 @@ async def run_terms(
                 )
             except LogArchived as archived:
                 _log.warning("events left the log while it was read, starting over", detail=str(archived))
+            except LogGap as gap:
+                _log.error("the log lacks events, so this process leads it no more", detail=str(gap))
             except AnotherLog as other:
                 _log.warning("another log's processes act on the management cluster, following", detail=str(other))
             except Fenced as fenced:

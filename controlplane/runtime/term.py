@@ -26,7 +26,7 @@ from controlplane.controllers.connectivity.state import Connection, incarnation_
 from controlplane.controllers.connectivity.watched import Watched
 from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
-from controlplane.log.event import Body, Event, LogHead, LogUnavailable, NewEvent, Recorded
+from controlplane.log.event import Body, Event, LogGap, LogHead, LogUnavailable, NewEvent, Recorded
 from controlplane.log.port import Log
 from controlplane.log.redaction import Redaction
 from controlplane.runtime.bodies import Bodies, BodyOwner
@@ -37,6 +37,7 @@ from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from controlplane.runtime.lifecycle import ProcessContext
+from controlplane.runtime.log_answers import LogAnswers
 from controlplane.runtime.log_clock import LogClock
 from controlplane.runtime.read_models import keep_read_models
 from controlplane.runtime.recorder import Recorder
@@ -101,6 +102,7 @@ class LeadershipTerm(ABC):
         self._live = False
         self._identities: dict[str, str] = {}
         self._time = LogClock(context.clock)
+        self._answers = LogAnswers(context.health, context.metrics)
         self._recorder = Recorder(
             log,
             hosted.router,
@@ -122,7 +124,7 @@ class LeadershipTerm(ABC):
             self._executor,
             rng=context.random,
             concurrency=concurrency,
-            sure=lambda: leader.sure,
+            sure=self._may_act,
             on_outcome=context.metrics.effect_ended,
             spans=context.spans,
         )
@@ -148,7 +150,7 @@ class LeadershipTerm(ABC):
             is_gone=lambda cluster, uid: self._same(cluster) and hosted.is_gone(cluster, uid),
             on_request=context.metrics.request_ended,
             on_expiry=context.metrics.kubeconfig_read,
-            allowed=lambda: self.leader.sure,
+            allowed=self._may_act,
             patient=self.log.patient,
             path_prefix=settings.multikueue.kubeconfig_prefix,
             limits=RateLimits(qps=budget.qps, burst=budget.burst, concurrency=budget.concurrency),
@@ -159,6 +161,10 @@ class LeadershipTerm(ABC):
         )
         worker = context.ports.open_worker
         return config if worker is None else dataclasses.replace(config, open_server=worker)
+
+    def _may_act(self) -> bool:
+        """Whether nobody can have taken our place by now, neither a replica nor another log."""
+        return self.leader.sure and (self._claims is None or self._claims.sure)
 
     # --- following and leading -----------------------------------------------------------------------------------
 
@@ -214,12 +220,10 @@ class LeadershipTerm(ABC):
             if not self._started:
                 await self._start()
             await self.runner.follow()
-        except LogUnavailable as error:
-            self._health.set("database", False, str(error))
-            self._context.metrics.log_reachable.set(False)
+        except (LogUnavailable, LogGap) as error:
+            self._answers.failed(error)
             return False
-        self._health.set("database", True)
-        self._context.metrics.log_reachable.set(True)
+        self._answers.read()
         for check in self.CHECKS:
             self._health.set(check, True, "follows")
         if self._snapshots is not None:

@@ -119,6 +119,26 @@ async def test_a_commit_that_no_standby_has_is_not_acknowledged_and_is_not_in_th
             assert [one.event.n for one in await everything(opener("main"))] == [1, 2]
 
 
+async def test_a_process_that_ends_lets_nobody_see_a_commit_that_no_standby_has() -> None:
+    """To be asked to cancel a commit that waits for its standby, the server takes for leave not to wait."""
+    with pair("two") as on:
+        async with postgres_opener(on.url) as opener:
+            log = opener("main")
+            await log.take_epoch("one")
+            await log.append(request(saw("a", 1)))
+            await asyncio.to_thread(on.part, "two")
+            waits = asyncio.create_task(log.append(request(saw("a", 2))))
+            stuck = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            await asyncio.to_thread(on.until, lambda: on.ask(FIRST, stuck), "a commit that waits for the standby")
+            await log.close()
+            await asyncio.gather(waits, return_exceptions=True)
+            assert [one.event.n for one in await everything(opener("main"))] == [1]
+            on.kill()
+            await asyncio.to_thread(on.set, "two", "synchronous_standby_names", "")
+            await asyncio.to_thread(on.promote, "two")
+            assert [one.event.n for one in await everything(opener("main"))] == [1]
+
+
 @pytest.mark.deep
 async def test_a_standby_that_lacks_the_last_commits_is_told_by_the_next_append_and_the_next_sign() -> None:
     with pair() as on:

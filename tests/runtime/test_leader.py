@@ -5,14 +5,17 @@ once.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import structlog
 
+from controlplane.clock import SystemClock
+from controlplane.log.codec import Codec
 from controlplane.log.event import Append, Fenced, LogHead, LogReplaced, LogUnavailable
-from controlplane.log.memory import MemoryStore
+from controlplane.log.memory import MemoryLog, MemoryStore
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from tests.runtime.bench import BenchLog, ManualClock, settle
@@ -302,3 +305,17 @@ async def test_whoever_takes_the_lead_at_once_does_not_say_that_it_follows(clock
             await first.leader.release()
             assert (await second.leader.acquire()).epoch == 2
     assert said == []
+
+
+async def test_the_time_for_which_the_machine_is_suspended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CLOCK_MONOTONIC stands still then, so that a leader that woke up acted on a lead that somebody else had."""
+    read, suspended = time.clock_gettime, 0.0
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda which: read(which) + (suspended if which == time.CLOCK_BOOTTIME else 0.0)
+    )
+    clock = SystemClock()
+    leader = Leader(MemoryLog(MemoryStore(), Codec([]), clock.now), "one", clock, Gate(), lease=LEASE, renew=RENEW)
+    await leader.acquire()
+    assert leader.sure
+    suspended = LEASE
+    assert not leader.sure

@@ -64,6 +64,10 @@ class Server:
             )
         )
 
+    def open(self, database: str) -> None:
+        """Allow connections to a database that was sealed."""
+        self._execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(sql.Identifier(database)))
+
     def drop(self, database: str) -> None:
         """Drop a database and cut the connections to it."""
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))

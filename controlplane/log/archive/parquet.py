@@ -122,3 +122,15 @@ def streams_of(path: Path) -> set[str]:
     for batch in pa.dataset.dataset(path, format="parquet").scanner(columns=["stream"]).to_batches():
         found.update(batch.column(0).unique().to_pylist())
     return found
+
+
+def last_of_streams(path: Path) -> dict[str, tuple[int, int]]:
+    """Return the version and the position of the last event that a file has of each stream."""
+    pa = arrow()
+    found: dict[str, tuple[int, int]] = {}
+    columns = ["stream", "version", "position"]
+    for batch in pa.dataset.dataset(path, format="parquet").scanner(columns=columns).to_batches():
+        newest = pa.Table.from_batches([batch]).group_by("stream").aggregate([("version", "max"), ("position", "max")])
+        names, *last = (newest.column(name).to_pylist() for name in ("stream", "version_max", "position_max"))
+        found.update(zip(names, zip(*last, strict=True), strict=True))
+    return found

@@ -19,7 +19,15 @@ from controlplane.log.archive import exchange
 from controlplane.log.archive.checking import check_archives, check_seam
 from controlplane.log.archive.exchange import NewTable, Partition, kept_of
 from controlplane.log.archive.manifest import BATCHES, BODIES, EVENTS, RESTORED, Archive, ArchiveError, some_archives
-from controlplane.log.archive.parquet import BATCH_COLUMNS, BODY_COLUMNS, EVENT_COLUMNS, Row, read, streams_of
+from controlplane.log.archive.parquet import (
+    BATCH_COLUMNS,
+    BODY_COLUMNS,
+    EVENT_COLUMNS,
+    Row,
+    last_of_streams,
+    read,
+    streams_of,
+)
 from controlplane.log.archive.writing import LogEnd, log_end
 from controlplane.log.verify import NoLog
 
@@ -44,18 +52,23 @@ UPDATE controlplane.log_head h SET archived_to = %s, kept_events = %s, kept_hash
 _NEW: LiteralString = """
 INSERT INTO controlplane.log_head (log, id, position, epoch, holder, hash, batch, chained_from, archived_to)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+_NOTED: LiteralString = """
+INSERT INTO controlplane.archives (log, first, last, since, until, directory, hash, dropped_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp()) ON CONFLICT DO NOTHING"""
 _NEW_STREAMS: LiteralString = """
 INSERT INTO controlplane.streams (log, stream, version)
 SELECT %s, b.stream, 1 FROM back b ON CONFLICT (log, stream) DO NOTHING"""
 
 
 class RestoreResult(NamedTuple):
-    """What came back: the positions, None if nothing had left, and how many events and bodies."""
+    """What came back: the positions, None if nothing had left, and how many events and bodies. `made`: the database had
+    nothing of the log, which ends at `last` now."""
 
     first: int | None
     last: int | None
     events: int
     bodies: int
+    made: bool = False
 
 
 def restore(
@@ -73,19 +86,19 @@ def restore(
     archives = some_archives(directory, log)
     end = _end(connection, log, archives)
     if end is not None and end.archived_to == 0:
+        check_seam(connection, archives[-1])
         return RestoreResult(None, None, 0, _bodies(connection, archives) if bodies else 0)
     exchange.refuse_distributed(connection)
-    upto = archives[-1].manifest.last if end is None else end.archived_to
-    earlier, chosen = _chosen(archives, upto, wanted, directory)
+    made, upto = end is None, archives[-1].manifest.last if end is None else end.archived_to
+    earlier, chosen = _chosen(archives, upto, wanted, directory, made=made)
     check_archives([*earlier, *chosen], progress)
-    if end is None:
-        _found_log(connection, log, chosen)
-        end = log_end(connection, log)
+    if made:
+        _found_log(connection, log, [*earlier, *chosen])
     else:
         check_seam(connection, chosen[-1])
     count = _restore(connection, log, upto, earlier, chosen)
     restored = _bodies(connection, chosen) if bodies else 0
-    return RestoreResult(chosen[0].manifest.first, upto, count, restored)
+    return RestoreResult(chosen[0].manifest.first, upto, count, restored, made)
 
 
 def _end(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archive]) -> LogEnd | None:
@@ -101,7 +114,7 @@ def _end(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archi
 
 
 def _chosen(
-    archives: Sequence[Archive], upto: int, wanted: tuple[int, int] | None, directory: Path
+    archives: Sequence[Archive], upto: int, wanted: tuple[int, int] | None, directory: Path, *, made: bool
 ) -> tuple[list[Archive], list[Archive]]:
     """Return the archives that are before what is to be restored, and those that are to be, of what left up to a
     position."""
@@ -121,18 +134,21 @@ def _chosen(
         return [], there
     first, last = wanted
     if last < upto:
+        goes_on = "the archives end" if made else "the database goes on"
         raise ArchiveError(
-            f"the positions {first} to {last} alone would leave a gap up to {upto}, where the database goes on: name "
+            f"the positions {first} to {last} alone would leave a gap up to {upto}, where {goes_on}: name "
             f"{first}..{upto}"
         )
     if first > upto:
-        raise ArchiveError(f"the positions from {first} on are in the database: only those up to {upto} left it")
+        there_is = f"in no archive in {directory}: they end at" if made else "in the database: what left it ends at"
+        raise ArchiveError(f"the positions from {first} on are {there_is} {upto}")
     chosen = [one for one in there if one.manifest.last >= first]
     return there[: len(there) - len(chosen)], chosen
 
 
 def _found_log(connection: psycopg.Connection[Any], log: str, archives: Sequence[Archive]) -> None:
-    """Make the log in a database that has nothing of it, as if all of its events had left."""
+    """Make the log in a database that has nothing of it, as if all of its events had left. What is known of a stream
+    then is where it goes on, should it begin again: also of those that do not come back."""
     manifest = archives[-1].manifest
     (*_, batch) = _rows(archives[-1])
     with connection.transaction():
@@ -149,6 +165,16 @@ def _found_log(connection: psycopg.Connection[Any], log: str, archives: Sequence
         )
         connection.execute(_NEW, given)
         connection.execute(_BATCH, (log, *batch))
+        newest: dict[str, tuple[int, int]] = {}
+        for one in archives:
+            newest.update(last_of_streams(one.file(EVENTS)))
+            said = one.manifest
+            noted = (log, said.first, said.last, said.since, said.until, str(one.folder.parent.parent.resolve()))
+            connection.execute(_NOTED, (*noted, bytes.fromhex(said.hash)))
+        streams = "COPY controlplane.streams (log, stream, version, archived_to) FROM STDIN"
+        with connection.cursor() as cursor, cursor.copy(streams) as copy:
+            for stream, last in newest.items():
+                copy.write_row((log, stream, *last))
 
 
 def _restore(

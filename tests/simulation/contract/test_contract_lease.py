@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,7 +15,9 @@ from controlplane.kube.kinds import LEASES, Json, ObjectRef
 from controlplane.runtime.claims import ClusterClaims
 from controlplane.runtime.gate import Gate
 from tests.clusters.clocks import ManualClock
+from tests.runtime.bench import ManualClock as StandingClock
 from tests.simulation.contract.client import Api
+from tests.support.waiting import PATIENCE
 
 NAME = "controlplane.test"
 SECONDS = 30.0
@@ -121,3 +124,29 @@ async def test_the_leases_of_a_log_that_was_killed_end_together(api: Api, server
     await ClusterClaims(mine, reach, identity, clock, Gate(), told.append, duration=SECONDS).free()
     assert SECONDS <= clock.monotonic() - began < SECONDS * 1.5
     assert len(told) == 2, told
+
+
+async def test_who_was_paused_for_longer_than_they_last_is_not_sure_of_them(api: Api, server: Transport) -> None:
+    """The gate of effects was open until the next renewal, ten seconds after a paused process went on."""
+    clock, gate = StandingClock(), Gate()
+    one = ClusterLease(ObjectRef(LEASES, api.namespace, NAME), "pod-one", clock, SECONDS)
+
+    async def identity() -> str:
+        return "log-one"
+
+    async def reach() -> Transport:
+        return server
+
+    claims = ClusterClaims([one], reach, identity, clock, gate, lambda why: None, duration=SECONDS)
+    assert not claims.sure
+    keeping = asyncio.create_task(claims.keep())
+    async with asyncio.timeout(PATIENCE):
+        while not claims.sure:
+            await asyncio.sleep(0.01)
+        await gate.passed()
+    clock.seconds += SECONDS
+    assert gate.is_open
+    assert not claims.sure
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await claims.close()
