@@ -103,7 +103,7 @@ def _running(index: WorkloadIndex, state: WorkloadState | None) -> dict[str, tup
 
 
 def _unsuspended(job: RemoteJobObserved) -> bool:
-    return not (job.suspended and job.inactive)
+    return not (job.finalizing or (job.suspended and job.inactive))
 
 
 def _joined(found: list[JobRun]) -> list[JobRun]:

@@ -72,6 +72,7 @@ class Follower:
         self.index = WorkloadIndex(reading_policy(self._settings))
         self._folding = Folding(self.index.fold)
         self._last = LastSeen()
+        self._newest: Recorded | None = None
 
     @property
     def position(self) -> int:
@@ -111,8 +112,8 @@ class Follower:
                 self._stop.wait(_PAUSE)
 
     def _follow(self, reader: LogReader) -> None:
-        if self.ready and reader.head() < self.index.position:
-            with self.lock:  # another log than the one that was followed, such as one from a backup
+        if self.ready and self._is_another(reader):
+            with self.lock:
                 self._begin_anew()
         if not self.ready:
             self._fill(reader)
@@ -124,6 +125,15 @@ class Follower:
             if time.monotonic() - looked >= _LOOKED:
                 self.unrecorded, looked = not_recorded(reader), time.monotonic()
             self._stop.wait(_CALM)
+
+    def _is_another(self, reader: LogReader) -> bool:
+        """Whether the log is another one than was followed, such as one from a backup, also if it is as long by now. Of
+        an event that has left the database for an archive nobody can tell."""
+        known, position = self._newest, self.index.position
+        if reader.head() < position or known is None:
+            return reader.head() < position
+        found = next(reader.events(Filter(after=position - 1, until=position)), None)
+        return found is not None and found != known
 
     def catch_up(self, reader: LogReader) -> bool:
         """Take the next events; return whether there were any."""
@@ -152,7 +162,7 @@ class Follower:
 
     def _take(self, recorded: Recorded) -> None:
         self._folding(recorded)
-        self.index.position = recorded.position
+        self.index.position, self._newest = recorded.position, recorded
         self.trends.take(recorded)
         self.pending_pods.take(recorded)
         if isinstance(recorded.event, PolicyInForce):
@@ -186,6 +196,7 @@ class Follower:
         for recorded in reader.events(Filter(after=max(began, head - _NEWEST), types=TYPES)):
             trends.take(recorded)
         pending_pods = pending_pods_of(reader)
+        newest = next(reader.events(Filter(), limit=1, newest=True), None)
         reader.until = None
         index.position = head
         index.take_dirty()
@@ -200,9 +211,9 @@ class Follower:
             self.directory.close()
             self.directory, self.index, self.trends = directory, index, trends
             self.pending_pods = pending_pods
-            self._folding = Folding(index.fold)
+            self._folding, self._newest = Folding(index.fold), newest
             self.usage.begin(directory)
             self.ready, self.trouble = True, ""
-        for newest in reader.events(Filter(), limit=1, newest=True):
+        if newest is not None:
             self.usage.changed((), newest.recorded_at)
         self._tell(head)

@@ -157,21 +157,30 @@ EFFECTS = (
 
 
 def upgrade() -> None:
+    for view, made in _views().items():
+        op.execute(f"CREATE OR REPLACE VIEW read_models.{view} AS {made}")
+    op.execute((SQL / "0025_candidates.sql").read_text())
+    op.execute((SQL / "0025_kept.sql").read_text())
+
+
+def _views() -> dict[str, str]:
+    """Return the views that this makes anew; those of phases are that of `audit`, and the one with where each ends."""
     before = runpy.run_path(str(HERE / "0023_absences.py"))
     text = (SQL / "0009_workloads.sql").read_text()
     view, told = before["_earlier"]()["_view"], before["_told"]
-    _phases(before, (*before["PHASES"], *PHASES))
+    phases, changes = view(text, "workload_phases"), (*before["PHASES"], *PHASES)
     parts = (SQL / "0025_parts.sql").read_text().split("-- next --\n")
     moved, whither, own, own_end, others = (part.rstrip("\n") for part in parts[1:])
     runs = told(view(text, "runs"), *before["RUNS"], *RUNS).replace("@MOVED@", moved).replace("@WHITHER@", whither)
-    op.execute(f"CREATE OR REPLACE VIEW read_models.live_dispatched_runs AS {runs}")
     effects = view(text, "effects")
     for old, new in EFFECTS:
         effects = before["_replaced"](effects, old, new)
-    effects = effects.replace("@OWN@", own).replace("@OTHERS@", others).replace("@OWN_END@", own_end)
-    op.execute(f"CREATE OR REPLACE VIEW read_models.live_effects AS {effects}")
-    op.execute((SQL / "0025_candidates.sql").read_text())
-    op.execute((SQL / "0025_kept.sql").read_text())
+    return {
+        "live_workload_phases": told(phases, *changes),
+        "phase_intervals": told(phases, *changes, *before["INTERVALS"]),
+        "live_dispatched_runs": runs,
+        "live_effects": effects.replace("@OWN@", own).replace("@OTHERS@", others).replace("@OWN_END@", own_end),
+    }
 
 
 def downgrade() -> None:

@@ -146,6 +146,28 @@ def test_a_database_that_is_away_is_said_and_comes_back(fleet_url: str) -> None:
         assert pages.get("/workloads").status_code == pages.get("/outages").status_code == 200
 
 
+@pytest.mark.parametrize("kept", [100, 160])
+def test_a_log_that_was_put_back_and_went_on_is_read_anew(
+    postgres_server: postgres.Server, migrated_template: str, kept: int
+) -> None:
+    """By the time that the database answers again, the log is as long as the one that was followed, or longer."""
+    first, second, events = postgres.new_name("before"), postgres.new_name("after"), appended()
+    url, other = (postgres_server.create(name, migrated_template) for name in (first, second))
+    moved = [msgspec.structs.replace(one, stream=one.stream.replace("/team-a/", "/team-c/")) for one in events[kept:]]
+    try:
+        tell(url, events[:200])
+        tell(other, [*events[:kept], *moved])
+        with follower_of(url) as follower:
+            follower._connect = connector(Settings(), other)
+            postgres_server.drop(first)
+            until_at(follower, len(events))
+            with follower_of(other) as whole:
+                assert rows_of(follower) == rows_of(whole)
+    finally:
+        for name in (first, second):
+            postgres_server.drop(name)
+
+
 def test_a_follower_that_lost_the_database_says_of_when_it_is(fleet_url: str) -> None:
     with served(fleet_url) as pages:
         follower: Follower = pages.app.state.site.follower  # type: ignore[attr-defined]
