@@ -45,6 +45,10 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
         # Left over from an attempt before: as long as it is set, nothing can be nominated.
         pass_.clear_names(local)
         return
+    if job.deleting and pass_.state.remote(pass_.state.winner).job is None:
+        # Kueue deletes the pods of a group that it evicts, and may reserve quota again while a finalizer keeps them:
+        # what would be started for them would be taken back for those that come in their place.
+        return
     if pass_.state.winner:
         if not _keeps(pass_, local, pass_.state.winner):
             return
