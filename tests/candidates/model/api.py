@@ -19,7 +19,7 @@ from controlplane.simulation.apiserver.pod_status import check_pod_status
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}
-_BY_NAME = {"spec.containers": ("name",), "spec.initContainers": ("name",)}
+_KEYS = {"spec.containers": ("name",), "spec.initContainers": ("name",), "status.conditions": ("type",)}
 EMPTY: Store = {"candidates": {}, "pods": {}, "lives": {}}
 
 
@@ -91,7 +91,7 @@ class Api:
         if not request.subresource:
             parts.pop("status", None)
         strategic = request.content_type == STRATEGIC_PATCH
-        merged = strategic_merge(found, parts, _BY_NAME) if strategic else merge_patch(found, parts)
+        merged = strategic_merge(found, parts, _KEYS) if strategic else merge_patch(found, parts)
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
         merged.get("status", {}).pop("conditions", None) if request.ref.kind.plural == "candidates" else None
         if request.ref.kind == PODS and request.subresource == "status":

@@ -70,9 +70,15 @@ def target_render(
                 resource_version=decision.resource_version,
             )
         case events.PodGatesSet():
-            said = {"conditions": [as_said(one) for one in decision.conditions]}
+            removed: list[Json] = [{"type": one, "$patch": "delete"} for one in decision.removed]
             return Request(
-                "patch", pod, {"status": said}, subresource="status", content_type=STRATEGIC_PATCH, uid=decision.uid
+                "patch",
+                pod,
+                {"status": {"conditions": [*map(as_said, decision.conditions), *removed]}},
+                subresource="status",
+                content_type=STRATEGIC_PATCH,
+                uid=decision.uid,
+                resource_version=decision.resource_version,
             )
         case events.BindStarted():
             if now >= decision.before:
