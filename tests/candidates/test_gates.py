@@ -7,11 +7,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from controlplane.controllers.candidates.readiness import APPLIED, are_applied
 from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.source import gates
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
 from controlplane.controllers.candidates.source.events import GatesSet
+from controlplane.controllers.candidates.source.observations import CandidateBound
 from controlplane.controllers.candidates.target.events import HERE, CandidateObserved, PodGatesSet, TargetWriteFailed
 from controlplane.controllers.candidates.target.observe import candidate as seen_by_target
 from controlplane.kube.kinds import Json
@@ -29,8 +33,8 @@ def stands(status: str = "True", kind: str = GATE, **more: str) -> Json:
 
 def gated(*types: str) -> Stage:
     stage = Stage("a", "b")
-    gates = [{"conditionType": one} for one in types or (GATE,)]
-    stage.home["pods"]["web"] = pod(spec={"readinessGates": gates})
+    named = [{"conditionType": one} for one in types or (GATE,)]
+    stage.home["pods"]["web"] = pod(spec={"readinessGates": named})
     stage.delegated("a").settle()
     stage.run("a")
     return stage.settle()
@@ -201,14 +205,55 @@ def test_a_target_whose_crd_is_older_is_told_nothing_and_the_pod_says_so() -> No
     assert not [one for one in stage.look() if isinstance(one, GatesSet)]
 
 
+def by_an_older_scheduler(stage: Stage) -> Stage:
+    """The Candidates' status is as a scheduler writes it that knows nothing of readiness gates; it writes no more."""
+    for name, store in stage.stores.items():
+        found = {}
+        for key, obj in store["candidates"].items():
+            listed = [one for one in obj["status"].get("conditions", []) if one["type"] != APPLIED]
+            found[key] = {**obj, "status": {**obj["status"], "conditions": listed}}
+        stage.stores[name] = {**store, "candidates": found}
+    for _ in range(4):
+        stage.look()
+        stage.send()
+    return stage
+
+
+def test_a_scheduler_that_is_older_than_its_crd_is_named_until_it_is_upgraded() -> None:
+    stage = say(gated(), stands())
+    assert "readinessGates" not in stage.said(FOLLOWED)
+    said = by_an_older_scheduler(stage).said(FOLLOWED)
+    assert said == f"its readinessGates: {GATE} are not set by the scheduler of a, which is older: upgrade it"
+    assert "readinessGates" not in stage.settle().said(FOLLOWED)
+
+
+def test_a_pod_without_gates_has_nothing_said_of_a_scheduler() -> None:
+    stage = Stage("a").delegated("a").settle()
+    stage.run("a")
+    (found,) = stage.stores["a"]["candidates"].values()
+    assert not are_applied(found["status"])
+    assert by_an_older_scheduler(stage.settle()).said(FOLLOWED) == ""
+
+
+def test_of_what_an_earlier_version_has_recorded_it_is_not_known() -> None:
+    stage = say(gated(), stands())
+    assert stage.state.pod is not None
+    known = stage.state.chosen
+    assert known is not None
+    assert isinstance(known.seen, CandidateBound)
+    for applied, untold in ((None, False), (True, False), (False, True)):
+        seen = msgspec.structs.replace(known.seen, gates_applied=applied)
+        assert bool(gates.untold(stage.state.pod, "a", seen)) is untold
+
+
 @pytest.mark.parametrize(
-    ("gates", "conditions"),
+    ("asked", "conditions"),
     [("all", []), ([{"conditionType": 5}], []), ([{"conditionType": GATE}], [7]), ([{"conditionType": GATE}], "none")],
 )
-def test_what_cannot_be_read_of_them_is_refused_by_name(gates: Any, conditions: Any) -> None:
+def test_what_cannot_be_read_of_them_is_refused_by_name(asked: Any, conditions: Any) -> None:
     """The template is checked by no API server before it is a Pod's."""
     found = candidate()
-    template = {**found["spec"]["template"]["spec"], "readinessGates": gates}
+    template = {**found["spec"]["template"]["spec"], "readinessGates": asked}
     spec = {**found["spec"], "template": {"spec": template}, "conditions": conditions}
     head = {**found["metadata"], "resourceVersion": "1"}
     event = seen_by_target({**found, "metadata": head, "spec": spec})[1]

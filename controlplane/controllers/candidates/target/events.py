@@ -24,7 +24,7 @@ HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
 class Reported(Part):
     """`status` of a Candidate: what the source is told. Compared with what is stored, so that nothing is written
-    twice.
+    twice. `gates`: that the conditions of its readiness gates are set on the Pod.
     """
 
     phase: str = ""
@@ -41,6 +41,7 @@ class Reported(Part):
     bound_by: int = 0
     sequence: int = 0
     follows: list[str] = []
+    gates: bool = False
 
 
 class Changeable(Part):

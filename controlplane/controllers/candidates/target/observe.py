@@ -242,6 +242,7 @@ def reported(status: Json) -> events.Reported:
         bound_by=number(status, "boundBy", "status"),
         sequence=number(status, "sequence", "status"),
         follows=fields.strings(status, "follows", "status"),
+        gates=readiness.are_applied(status),
     )
 
 

@@ -18,7 +18,7 @@ from controlplane.controllers.candidates.objects import (
     TEMPLATE,
     stamp,
 )
-from controlplane.controllers.candidates.readiness import as_said
+from controlplane.controllers.candidates.readiness import APPLIED, as_said
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
 from controlplane.controllers.candidates.target.changes import of_group
@@ -221,6 +221,7 @@ def _conditions(seen: events.CandidateObserved, reported: events.Reported, now: 
         "Admitted": phase not in ("", "Refused"),
         "Reserved": phase in ("Reserved", "Binding", "Bound"),
         "Bound": phase == "Bound",
+        **({APPLIED: True} if reported.gates else {}),
     }
     before = {entry.type: entry for entry in seen.conditions}
     found = []
