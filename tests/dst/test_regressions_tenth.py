@@ -79,6 +79,11 @@ MENDED: list[tuple[str, int, str]] = [
         963602,
         "none of the product's: a last status was forbidden, somebody deleted its copy, and the log went back before it",
     ),
+    (
+        WORKLOADS,
+        963903,
+        "a Workload that a backup lacks was there for ever: what was seen before counted as of the time after it",
+    ),
     (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
     (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
     (
