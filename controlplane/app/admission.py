@@ -22,7 +22,7 @@ from controlplane.runtime.hosting import Endpoint, ReviewHook
 from controlplane.runtime.manifest import Manifest
 from controlplane.settings import Settings
 from controlplane.telemetry import Metrics
-from controlplane.web.webhook import Answer
+from controlplane.web.webhook import Answer, MayWait, always
 
 if TYPE_CHECKING:
     from controlplane.app.service import Service
@@ -79,10 +79,10 @@ class Reviews:
     def __init__(self, hook: ReviewHook, clock: Clock, metrics: Metrics) -> None:
         self._hook, self._clock, self._metrics = hook, clock, metrics
 
-    async def __call__(self, review: Json) -> Json:
+    async def __call__(self, review: Json, may_wait: MayWait = always) -> Json:
         """Return the answer to a review; `ValueError` if it is none."""
         until = self._clock.monotonic() + self._hook.patience
-        while self._clock.monotonic() < until and not self._knows(review):
+        while self._clock.monotonic() < until and not self._knows(review) and may_wait():
             await self._clock.sleep(_POLL)
         return _counted(self._metrics, _answered(review, self._hook.answer))
 
@@ -113,11 +113,14 @@ class JobAdmission:
         self._controller, self._jobs, self._metrics, self._quota = controller, jobs, metrics, quota
         self._clock = clock or SystemClock()
 
-    async def __call__(self, review: Json) -> Json:
+    async def __call__(self, review: Json, may_wait: MayWait = always) -> Json:
         """Return the answer to a review; `ReviewError`, a `ValueError`, if it is none."""
-        until = self._clock.monotonic() + _PATIENCE
-        while (found := self._answer(review, last=self._clock.monotonic() >= until)) is None:
-            await self._clock.sleep(_POLL)
+        until, last = self._clock.monotonic() + _PATIENCE, False
+        while (found := self._answer(review, last=last)) is None:
+            last = not may_wait()
+            if not last:
+                await self._clock.sleep(_POLL)
+                last = self._clock.monotonic() >= until
         return _counted(self._metrics, found)
 
     def _answer(self, review: Json, *, last: bool) -> Json | None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from controlplane.app.scheduler_plugins import PluginError, registry
 from controlplane.controllers.scheduling.framework.configuration import (
     ConfigurationError,
@@ -28,7 +26,7 @@ from controlplane.controllers.scheduling.gangs.place import GANG
 from controlplane.controllers.scheduling.queue.queue import Queue, QueueTiming
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod
-from controlplane.kube.documents import UNREADABLE
+from controlplane.kube.documents import documents
 
 DEFAULT_PROFILE = "controlplane"
 
@@ -70,17 +68,7 @@ def load(path: str) -> Setup:
         raise BadConfiguration(f"scheduler.config: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadConfiguration(f"scheduler.config: {path} cannot be read: it is not UTF-8 text") from None
-    too_deep = BadConfiguration(f"scheduler.config: {path} is nested too deep to be read")
-    try:
-        found: Any = yaml.safe_load(text)
-    except RecursionError:
-        raise too_deep from None
-    except UNREADABLE as error:
-        raise BadConfiguration(f"scheduler.config: {path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(found, dict):
-        raise BadConfiguration(
-            f"scheduler.config: {path} is not a KubeSchedulerConfiguration, but {type(found).__name__}"
-        )
+    found = _content(path, text)
     try:
         check(found, registry())
         return setup_of(read(found), path)
@@ -88,8 +76,21 @@ def load(path: str) -> Setup:
         raise BadConfiguration("\n".join(f"{path}: {problem}" for problem in error.problems)) from None
     except PluginError as error:
         raise BadConfiguration(str(error)) from None
-    except RecursionError:  # an alias of what it is in
-        raise too_deep from None
+
+
+def _content(path: str, text: str) -> dict[str, Any]:
+    """Return what a file holds: one document, whose aliases are written out as far as that is bounded."""
+    found = list(documents(f"scheduler.config: {path}", text))
+    if wrong := next((one for one in found if one.wrong), None):
+        raise BadConfiguration(f"{wrong.place} {wrong.wrong}")
+    if len(found) > 1:
+        raise BadConfiguration(f"scheduler.config: {path} holds {len(found)} documents: write one")
+    content = found[0].content if found else None
+    if not isinstance(content, dict):
+        raise BadConfiguration(
+            f"scheduler.config: {path} is not a KubeSchedulerConfiguration, but {type(content).__name__}"
+        )
+    return content
 
 
 def setup_of(configuration: KubeSchedulerConfiguration, where: str) -> Setup:

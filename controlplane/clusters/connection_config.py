@@ -20,7 +20,7 @@ from controlplane.clusters.deliveries import Patient, never
 from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.pace import Pace
 from controlplane.clusters.protocol import Sink
-from controlplane.clusters.reflector import OnPoison
+from controlplane.clusters.reflector_hooks import OnPoison
 from controlplane.clusters.sources import DEFAULT_PREFIX
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.transport import Transport

@@ -17,6 +17,7 @@ from controlplane.clusters.connection_config import ConnectionConfig
 from controlplane.clusters.connection_reports import StoreRestored
 from controlplane.clusters.protocol import Sink
 from controlplane.clusters.reflector import Reflector
+from controlplane.clusters.reflector_hooks import always
 from controlplane.clusters.streams import ApiServer
 from controlplane.kube.kinds import Kind, ObjectRef
 from controlplane.kube.watches import WatchSpec
@@ -43,6 +44,8 @@ class ConnectionWatches:
         self._let_go = 0
         self._wanted: Mapping[WatchSpec, Sink] = {}
         self._rewanted = asyncio.Event()
+        self._begun = always()  # cleared while a new incarnation is recorded
+        self._restores = 0
 
     @property
     def reopened(self) -> int:
@@ -133,14 +136,29 @@ class ConnectionWatches:
             on_restored=self._restored,
             identify=self._identify,
             patient=around.patient,
+            begun=self._begun,
         )
 
     async def _restored(self, message: str) -> None:
-        """Begin a new incarnation, in which every kind is listed anew: one reflector found that the history went
-        back."""
-        await self._around.facts(self.name, StoreRestored(message))
-        for reflector in self._all():
-            reflector.forget_position()
+        """Begin a new incarnation, in which every kind is listed anew: one reflector found that the history went back.
+
+        What any of them was shown before belongs to the one before, and what is shown from now on waits until the new
+        one is recorded, however long that takes."""
+        restores = self._restores
+        while not self._begun.is_set():
+            await self._begun.wait()
+        if restores != self._restores:
+            return  # another kind has told of it
+        self._begun.clear()
+        try:
+            for reflector in self._all():
+                reflector.pause()
+            await self._around.facts(self.name, StoreRestored(message))
+            self._restores += 1
+            for reflector in self._all():
+                reflector.forget_position()
+        finally:
+            self._begun.set()
 
 
 def _raise_failures(tasks: Iterable[asyncio.Task[None]]) -> None:

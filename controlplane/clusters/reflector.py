@@ -19,7 +19,7 @@ State of the loop, by `_position`, `_doubtful` and `off`:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -43,13 +43,10 @@ from controlplane.clusters.protocol import (
     Unreachable,
     UnreadableResponse,
 )
+from controlplane.clusters.reflector_hooks import Identify, OnPoison, OnRestored, always, ignore, trusted, unheard
 from controlplane.clusters.responses import status_error
 from controlplane.clusters.streams import ApiServer, ListPage, ListQuery, WatchQuery
-from controlplane.kube.kinds import Kind
 from controlplane.kube.watches import WatchSpec
-
-#: Called for each line or item that could not be used: cluster, kind, why.
-OnPoison = Callable[[str, Kind, str], None]
 
 _FAILURES_TO_SETTLE = 3
 _OFF: dict[int, Literal["NotServed", "Forbidden"]] = {403: "Forbidden", 404: "NotServed", 405: "NotServed"}
@@ -59,33 +56,14 @@ class Rejected(ClusterError):  # noqa: N818 - a state, as `Unreachable`
     """The API server answered 401 twice in a row: our credentials are no longer good."""
 
 
-#: Awaited when the cluster's history is found to be another one than what was seen of it; listing begins when it
-#: returns.
-OnRestored = Callable[[str], Awaitable[None]]
-
-#: Awaited before a list that is taken because the cluster was out of sight; raises if it is another cluster by now.
-Identify = Callable[[ApiServer], Awaitable[None]]
-
-
-async def _unheard(why: str) -> None:
-    """Report to nobody."""
-
-
-async def _trusted(api: ApiServer) -> None:
-    """Take it for the same cluster."""
-
-
-def _ignore(cluster: str, kind: Kind, why: str) -> None:
-    """Count nothing."""
-
-
 class Reflector:
     """Follows one kind of one cluster for as long as `run` runs; run again, it goes on where it was.
 
     `known` (uid → place) seeds what the log already holds of the kind, so that what vanished while nobody watched is
     reported `gone`; a place without a version is one of an earlier incarnation. `newest` is the highest resourceVersion
     that was seen of it in this incarnation of the cluster, 0 for none, and `is_gone` knows the UIDs of what was seen to
-    go in it. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it."""
+    go in it. `settled` is set once the kind is synced, off, or has failed so often that nobody should wait for it.
+    Nothing is asked for while `begun` is not set: another history is being recorded."""
 
     def __init__(
         self,
@@ -98,10 +76,11 @@ class Reflector:
         newest: int = 0,
         is_gone: Callable[[str], bool] = lambda uid: False,
         pace: Pace | None = None,
-        on_poison: OnPoison = _ignore,
-        on_restored: OnRestored = _unheard,
-        identify: Identify = _trusted,
+        on_poison: OnPoison = ignore,
+        on_restored: OnRestored = unheard,
+        identify: Identify = trusted,
         patient: Patient = never,
+        begun: asyncio.Event | None = None,
     ) -> None:
         self.cluster, self.spec = cluster, spec
         self.known = {uid: KnownObject(*place) for uid, place in (known or {}).items()}
@@ -110,7 +89,7 @@ class Reflector:
         self.poisoned = 0
         self.reopened = 0  # watches after the first one on a connection
         self._sink, self._budget, self._on_poison = sink, budget, on_poison
-        self._on_restored, self._identify = on_restored, identify
+        self._on_restored, self._identify, self._begun = on_restored, identify, begun or always()
         self._clock, self._random = budget.clock, budget.random
         self._pace = pace or Pace()
         self._backoff = Backoff(self._pace.backoff_base, self._pace.backoff_cap, random=self._random, floor=0.05)
@@ -121,7 +100,9 @@ class Reflector:
         self._contradictions = Contradictions()
         self._forgotten = asyncio.Event()
         self._asked = 0  # counts who asked for a list: one that began before does not answer him
-        self._era = 0  # counts what `forget_position` ended: what began before it says nothing of where we are
+        self._era = 0  # counts what `pause`, `forget_position` ended: what began before says nothing of where we are
+        self._shown = 0  # the era of what the watch shows
+        self._judging = False  # whether this one has found another history, and tells of it
         self._doubtful = self._synced = self._watched = False
         self._silent = self._failures = self._rejections = self._refusals = 0
 
@@ -139,6 +120,12 @@ class Reflector:
         self._forgotten.set()
         self._heard()
         self.settled.clear()
+
+    def pause(self) -> None:
+        """Hand over nothing that was shown: another history begins. Who has found that is not disturbed."""
+        if not self._judging:
+            self._era += 1
+            self._forgotten.set()
 
     def doubt_position(self) -> None:
         """List before going on: the cluster was out of sight, so the position may no longer be one of its history."""
@@ -169,6 +156,7 @@ class Reflector:
 
     async def _turn(self, api: ApiServer) -> float:
         """Do the next thing and return the seconds to wait after it."""
+        await self._begun.wait()
         if self._position and self.off is not None:
             await self._try_watch(api)
             return 0.0
@@ -195,6 +183,8 @@ class Reflector:
                 # The first page's snapshot was compacted away before the last page: take the list in one piece.
                 listing, limit, token = Listing(kind, self.known), 0, ""
                 continue
+            if era != self._era:
+                return  # another kind found meanwhile that the history went back: the list may be of the one before
             deltas = listing.page(page.items, page.resource_version)
             if (why := self._history.denies_list(page.resource_version, deltas, self.known)) is not None:
                 await self._another_history(why)
@@ -203,17 +193,18 @@ class Reflector:
             token = page.continue_token
             if not token:
                 break
+        if era != self._era:
+            return
         for poison in listing.poisons:
             self._poison(poison)
         version = page.resource_version
         gone = listing.gone(version)
-        if era == self._era and (why := self._history.denies_absence(version, gone, self.known)) is not None:
+        if (why := self._history.denies_absence(version, gone, self.known)) is not None:
             await self._another_history(why)
             return
-        if era == self._era:
-            await self._deliver([*gone, Synced(kind, version, listing.count, gap)])
+        await self._deliver([*gone, Synced(kind, version, listing.count, gap)])
         if era != self._era:
-            return  # another kind found meanwhile that the history went back: the list was of the incarnation before
+            return
         self._advance(version)
         self._history.complete = not listing.poisons
         self._contradictions.listed()
@@ -236,6 +227,7 @@ class Reflector:
         self.reopened += self._watched
         self._watched = True
         self._silent += 1
+        self._shown = era
         self._forgotten.clear()
         self._handed = self._position
         trouble = [self._deliveries.failed.wait()] if self._pace.ahead > 1 else []
@@ -308,16 +300,20 @@ class Reflector:
             await self._taken(deltas, position)
 
     async def _taken(self, deltas: Sequence[Delta], position: str) -> None:
-        era = self._era
-        await self._deliver(deltas)
+        era = self._shown
+        if era == self._era:
+            await self._deliver(deltas)
         if era == self._era:
             self._advance(position)
 
     async def _deliver(self, deltas: Sequence[Delta]) -> None:
-        """Hand deltas to the sink, a chunk at a time, and remember what it took, or may have taken."""
+        """Hand deltas to the sink, a chunk at a time, and remember what it took, or may have taken; the rest is left
+        once another history begins."""
+        era = self._era
         for start in range(0, len(deltas), self._pace.chunk):
-            chunk = deltas[start : start + self._pace.chunk]
-            note, era = suspect, self._era
+            if era != self._era:
+                return
+            chunk, note = deltas[start : start + self._pace.chunk], suspect
             try:
                 await self._sink(self.cluster, chunk)
                 if era == self._era:
@@ -383,7 +379,11 @@ class Reflector:
 
     async def _another_history(self, why: str) -> None:
         """Report a restored backup, and begin anew: what is seen from now on belongs to another incarnation."""
-        await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
+        self._judging = True
+        try:
+            await self._on_restored(f"the history of {self.spec.kind.name} went back: {why}")
+        finally:
+            self._judging = False
         self.forget_position()
 
     def _heard(self) -> None:

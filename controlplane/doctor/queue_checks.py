@@ -9,11 +9,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from controlplane.doctor.facts import Facts, Objects, QueueFacts
 from controlplane.doctor.findings import QUEUES, Finding, FindingMaker, Unread, judged
-from controlplane.kube.documents import UNREADABLE
+from controlplane.kube.documents import documents
 from controlplane.kube.kinds import Json, meta
 from controlplane.kube.kueue_names import MULTIKUEUE
 
@@ -342,11 +340,10 @@ def _configured(queues: QueueFacts) -> Json | Unread:
     """Return Kueue's configuration; empty if it is no mapping."""
     if isinstance(queues.configuration, Unread):
         return queues.configuration
-    try:
-        document = yaml.safe_load(queues.configuration)
-    except UNREADABLE:
+    found = next(documents("kueue-manager-config", queues.configuration), None)
+    if found is not None and found.wrong:
         return Unread(said="the ConfigMap kueue-manager-config is not YAML")
-    return document if isinstance(document, dict) else {}
+    return found.content if found is not None and isinstance(found.content, dict) else {}
 
 
 def _origin(facts: Facts) -> Sequence[Finding]:

@@ -19,6 +19,8 @@ _CUT = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 # What may open a level: brackets, and dashes, question marks and colons that may follow one another on a line.
 _OPENING = re.compile(r"[\[{]|[-?:]\s")
+_MERGE = "tag:yaml.org,2002:merge"
+_MERGES = "it is too large once its merge keys (<<) are written out"
 _DEEPEST = 200
 _DEEP = "is nested too deep to be read; write it flatter"
 _LARGEST = 1_000_000  # values of a document with its aliases written out, if that is mostly what aliases repeat
@@ -37,7 +39,26 @@ UNREADABLE = (
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Fast):  # type: ignore[misc]
+class BoundedMerges:
+    """Has a loader write out merge keys (`<<`) only as far as aliases may be: they double what is merged, and again."""
+
+    _merged = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Write the merge keys of a mapping out; `ConstructorError` where that is too much."""
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                continue
+            for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if isinstance(one, yaml.MappingNode):
+                    self.flatten_mapping(one)
+                    self._merged += len(one.value)
+            if self._merged > _LARGEST:
+                raise yaml.constructor.ConstructorError(problem=_MERGES, problem_mark=node.start_mark)
+        super().flatten_mapping(node)  # type: ignore[misc]
+
+
+class _Loader(BoundedMerges, _Fast):  # type: ignore[misc]
     """A SafeLoader, in C where it is there, to which a time is a text."""
 
 
@@ -109,6 +130,11 @@ def _parsed(place: str, part: str) -> Document:
         return Document(place, None, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax")
 
 
+def is_too_large(content: object) -> bool:
+    """Whether what was loaded of YAML is too large or too deep to be looked at once its aliases are written out."""
+    return bool(_Size().at(content))
+
+
 def _looked(place: str, content: object) -> Document:
     wrong = _Look().at(content)
     return Document(place, None, wrong) if wrong else Document(place, content)
@@ -149,14 +175,29 @@ class _Look:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _UnfitError(_DEEP)
-        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-            named = {_key(key): inner for key, inner in value.items()}
-            value.clear()
-            value.update(named)
+        if isinstance(value, dict):
+            self._keys(value)
         size = 1 + sum(map(self._size, value.values() if isinstance(value, dict) else value))
         self.depth -= 1
         self.sizes[id(value)] = size
         return size
+
+    def _keys(self, value: dict[Any, Any]) -> None:
+        if not all(isinstance(key, str) for key in value):
+            named = {_key(key): inner for key, inner in value.items()}
+            value.clear()
+            value.update(named)
+
+
+class _Size(_Look):
+    """Looks at sizes alone, and leaves everything as it is."""
+
+    def _scalar(self, value: object) -> int:
+        self.written += 1
+        return 1
+
+    def _keys(self, value: dict[Any, Any]) -> None:
+        """Leave the keys."""
 
 
 class _UnfitError(Exception):

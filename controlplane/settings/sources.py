@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from controlplane.kube.documents import UNREADABLE
+from controlplane.kube.documents import UNREADABLE, BoundedMerges, is_too_large
 from controlplane.settings.model import LEAVES, PREFIX, SECTIONS
 
 OTHER_VARIABLES = {
@@ -86,12 +86,16 @@ def from_file(path: Path) -> tuple[Found, list[str]]:
     return reader.found, reader.problems
 
 
+class _Loader(BoundedMerges, yaml.SafeLoader):
+    """A SafeLoader that writes out no more than it can hold."""
+
+
 class _SettingsFile:
     """The walk over one YAML document."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._loader = yaml.SafeLoader("")
+        self._loader = _Loader("")
         self.found: Found = {}
         self.problems: list[str] = []
 
@@ -122,6 +126,9 @@ class _SettingsFile:
             value = self._loader.construct_object(node, deep=True)
         except UNREADABLE:
             self.problems.append(f"{self._place(node)}: {key} has a value that cannot be read.")
+            return
+        if is_too_large(value):
+            self.problems.append(f"{self._place(node)}: {key} is too large once its aliases are written out.")
             return
         if value is None:
             self.problems.append(

@@ -35,10 +35,14 @@ _MOST = 256  # connections at a time: every API server of a cluster keeps some
 _LARGEST = 7 * 1024 * 1024
 _SMALL = 64 * 1024  # most reviews are no larger; of all others few are in memory at a time, whoever sends them
 _LARGE_AT_ONCE = 2
+_LARGE_WAITING = 6  # of those that are read, how many may wait for what they rest on, beside these
 _WAIT = 2.0  # seconds for which a large one waits for those before it
 _ARRIVES = 5.0  # seconds for all of a large one to be here: an API server waits no longer for its answer
 Json = dict[str, Any]
-Answer = Callable[[Json], Awaitable[Json]]
+MayWait = Callable[[], bool]
+"""Asked before each pause of an answer: whether there is room for a review that waits. If there is not, it is answered
+by what is known."""
+Answer = Callable[[Json, MayWait], Awaitable[Json]]
 """Answers a review; raises `ValueError` with the reason for what is none."""
 
 
@@ -148,7 +152,7 @@ async def serve_webhook(
     which names the settings of a section.
     """
     app = web.Application(client_max_size=_LARGEST)
-    large = asyncio.Semaphore(_LARGE_AT_ONCE)
+    large = _Large()
     for path, answer in answers.items():
         app.router.add_post(path, functools.partial(_handle, answer, large))
     guard = Guard(_MOST)
@@ -156,30 +160,66 @@ async def serve_webhook(
     return Webhook(server, certificate)
 
 
-async def _handle(answer: Answer, large: asyncio.Semaphore, request: web.Request) -> web.Response:
+class _Large:
+    """The large reviews of one port: those that are being read and answered, and those that wait meanwhile."""
+
+    def __init__(self) -> None:
+        self.under_way = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self.waiting = 0
+
+
+class _Turn:
+    """A large review that is under way. While it waits for what it rests on, the next one is read in its place."""
+
+    def __init__(self, large: _Large) -> None:
+        self._large, self._waits = large, False
+
+    def may_wait(self) -> bool:
+        """Whether there is room for it among those that wait."""
+        if not self._waits and self._large.waiting < _LARGE_WAITING:
+            self._waits = True
+            self._large.waiting += 1
+            self._large.under_way.release()
+        return self._waits
+
+    def over(self) -> None:
+        """Give its place to another one."""
+        if self._waits:
+            self._large.waiting -= 1
+        else:
+            self._large.under_way.release()
+
+
+async def _handle(answer: Answer, large: _Large, request: web.Request) -> web.Response:
     length = request.content_length
     if length is not None and length <= _SMALL and "Content-Encoding" not in request.headers:
-        return await _answered(answer, await request.read())
+        return await _answered(answer, await request.read(), always)
     try:
         async with asyncio.timeout(_WAIT):
-            await large.acquire()
+            await large.under_way.acquire()
     except TimeoutError:
         return web.Response(status=503, text="too many large reviews come at once: ask again\n")
+    turn = _Turn(large)
     try:
         async with asyncio.timeout(_ARRIVES):
             body = await request.read()
-        return await _answered(answer, body)
+        return await _answered(answer, body, turn.may_wait)
     except TimeoutError:
         return web.Response(status=408, text="the review did not come in time\n")
     finally:
-        large.release()
+        turn.over()
 
 
-async def _answered(answer: Answer, body: bytes) -> web.Response:
+def always() -> bool:
+    """There is room for a review that waits."""
+    return True
+
+
+async def _answered(answer: Answer, body: bytes, may_wait: MayWait) -> web.Response:
     try:
         review = orjson.loads(body)
         if not isinstance(review, dict):
             raise ValueError("an AdmissionReview is an object")
-        return web.Response(body=orjson.dumps(await answer(review)), content_type="application/json")
+        return web.Response(body=orjson.dumps(await answer(review, may_wait)), content_type="application/json")
     except ValueError as error:  # orjson's, and the answer's own
         return web.Response(status=400, text=f"{error}\n")

@@ -16,6 +16,12 @@ import pytest
 from tests.support.waiting import PATIENCE
 
 
+def _interruptible() -> None:
+    """Have Ctrl-C end a process whose parents ignore it: a shell has it ignored of what it starts in the background,
+    and with it `make test &` of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Follower:
     """A verb that goes on, as a process of its own, and the lines it has written."""
 
@@ -27,6 +33,7 @@ class Follower:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            preexec_fn=_interruptible,
         )
         self.out: list[str] = []
         self.err: list[str] = []

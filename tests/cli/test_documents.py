@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,17 @@ def test_keys_are_texts_and_so_are_times() -> None:
 
 def test_aliases_and_merged_keys() -> None:
     assert only("a: &x {k: 2}\nb: *x\nc: {<<: *x, d: 3}") == {"a": {"k": 2}, "b": {"k": 2}, "c": {"k": 2, "d": 3}}
+
+
+MERGES = "a0: &a0 {k: 1}\n" + "".join(
+    f"a{at}: &a{at} {{<<: [{', '.join([f'*a{at - 1}'] * 10)}]}}\n" for at in range(1, 12)
+)
+"""A mapping that is merged ten times into the next, and so on: 10¹¹ entries, written out."""
+
+
+@pytest.mark.timeout(20)
+def test_merged_keys_are_bounded_as_aliases_are() -> None:
+    assert wrong(MERGES).startswith("is not YAML: it is too large once its merge keys (<<) are written out")
 
 
 @each(

@@ -74,6 +74,16 @@ MENDED: list[tuple[str, int, str]] = [
         963603,
         "none of the product's: what a worker's Kueue had made the Workload of a copy went with the copy",
     ),
+    (
+        WORKLOADS,
+        963602,
+        "none of the product's: a last status was forbidden, somebody deleted its copy, and the log went back before it",
+    ),
+    (
+        WORKLOADS,
+        963903,
+        "a Workload that a backup lacks was there for ever: what was seen before counted as of the time after it",
+    ),
     (WORKLOADS, 963466, "none of the product's: of a group that was made anew, the pods that had ended were not"),
     (WORKLOADS, 963483, "none of the product's: a backup brought back a pod that the webhook had not seen"),
     (
@@ -86,6 +96,11 @@ MENDED: list[tuple[str, int, str]] = [
         CANDIDATES,
         962417,
         "a target whose log went back refused what it had bound, of a source that is uninvited by now",
+    ),
+    (
+        CANDIDATES,
+        962836,
+        "a copy that was created late, by a request that had been sent again, stayed where nobody watched any more",
     ),
     (CANDIDATES, 945005, "none of the product's: without an idle target nothing else has room where it may be"),
     (CANDIDATES, 945045, "a binding that the API server refuses was begun again at once, and again"),

@@ -125,6 +125,19 @@ async def test_where_a_queue_leads_is_waited_for_a_little() -> None:
     assert sum(clock.sleeps) == pytest.approx(2.0, abs=0.1)
 
 
+async def test_where_there_is_no_room_to_wait_it_is_answered_by_what_is_known() -> None:
+    kind, clock, asked = JOB_KINDS["pod"], ManualClock(), [True, True, False]
+
+    class Unknown:
+        policy = Fleet.policy
+        index = type("Index", (), {"leads_to_us": staticmethod(lambda *_: None)})
+
+    hook = JobAdmission(lambda: Unknown, lambda: None, Metrics(), clock=clock)  # type: ignore[arg-type,return-value]
+    found = (await hook(review(kind, created(kind)), lambda: asked.pop(0)))["response"]
+    assert "where LocalQueue default/team leads is not known" in found["warnings"][0]
+    assert (asked, len(clock.sleeps)) == ([], 2)
+
+
 async def test_a_pod_gets_the_gate_of_its_queue_and_the_one_that_holds_it_here() -> None:
     scene = Scene()
     kind = JOB_KINDS["pod"]

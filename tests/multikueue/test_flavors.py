@@ -10,11 +10,11 @@ import pytest
 from controlplane.app.hosted import HostedControllers
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue import observations, worker_queues
 from controlplane.controllers.multikueue.flavors import CLUSTER_QUEUE, LOCAL_QUEUE, WorkerQueues
 from controlplane.controllers.multikueue.nominate import SCORED
-from controlplane.controllers.multikueue.observations import WorkerFlavor, WorkerResourceGroup
 from controlplane.controllers.multikueue.scoring import ScoringRules
+from controlplane.controllers.multikueue.worker_queues import WorkerFlavor, WorkerResourceGroup
 from controlplane.kube.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Json
 from controlplane.log.event import Recorded
 from controlplane.settings import Settings
@@ -40,7 +40,7 @@ def group(*flavors: tuple[str, dict[str, str]], covered: tuple[str, ...] = ("cpu
 
 def local_queue(cluster: str, name: str = "lq", **fields: Any) -> tuple[str, str, Any]:
     fields.setdefault("cluster_queue", "cq")
-    seen = observations.WorkerLocalQueueObserved(
+    seen = worker_queues.WorkerLocalQueueObserved(
         namespace=NS, name=name, uid=f"lq-{cluster}", resource_version="1", **fields
     )
     return f"{LOCAL_QUEUE}/{cluster}/{NS}/{name}", cluster, seen
@@ -48,7 +48,7 @@ def local_queue(cluster: str, name: str = "lq", **fields: Any) -> tuple[str, str
 
 def cluster_queue(cluster: str, *groups: WorkerResourceGroup, **fields: Any) -> tuple[str, str, Any]:
     fields.setdefault("groups", list(groups))
-    seen = observations.WorkerClusterQueueObserved(name="cq", uid=f"cq-{cluster}", resource_version="1", **fields)
+    seen = worker_queues.WorkerClusterQueueObserved(name="cq", uid=f"cq-{cluster}", resource_version="1", **fields)
     return f"{CLUSTER_QUEUE}/{cluster}/cq", cluster, seen
 
 
@@ -120,9 +120,9 @@ def test_a_queue_that_admits_nothing_has_nothing_left() -> None:
 def test_a_queue_that_is_gone_counts_no_more_and_one_made_again_does() -> None:
     room = group(("only", {"cpu": "9"}))
     stream, cluster, _ = cluster_queue("a")
-    old = observations.WorkerClusterQueueGone(name="cq", uid="cq-a")
+    old = worker_queues.WorkerClusterQueueGone(name="cq", uid="cq-a")
     assert fit(local_queue("a"), cluster_queue("a", room), (stream, cluster, old)) == (0, "no ClusterQueue cq")
-    before = observations.WorkerClusterQueueGone(name="cq", uid="its predecessor")
+    before = worker_queues.WorkerClusterQueueGone(name="cq", uid="its predecessor")
     assert fit(local_queue("a"), cluster_queue("a", room), (stream, cluster, before)) == (100, "free in cq")
 
 
@@ -192,7 +192,7 @@ def test_a_worker_s_queues_are_recorded_when_what_is_left_changes() -> None:
     new = scene.fleet.observe(sighting("a", CLUSTER_QUEUES, SEEN), START)
     assert new is not None
     assert (new.stream, new.cluster) == (f"{CLUSTER_QUEUE}/a/cq", "a")
-    assert isinstance(new.event, observations.WorkerClusterQueueObserved)
+    assert isinstance(new.event, worker_queues.WorkerClusterQueueObserved)
     assert new.event.borrows
     assert new.event.inactive == ""
     assert new.event.groups == [group(("only", {"cpu": "2500m", "memory": "0"}), covered=("cpu", "memory"))]
@@ -205,7 +205,7 @@ def test_a_worker_s_queues_are_recorded_when_what_is_left_changes() -> None:
     assert again.event.groups[0].flavors[0].free == {"cpu": "4", "memory": "1Gi"}  # type: ignore[attr-defined]
     gone = scene.fleet.observe(sighting("a", CLUSTER_QUEUES, SEEN, gone=True, rv="45"), START)
     assert gone is not None
-    assert isinstance(gone.event, observations.WorkerClusterQueueGone)
+    assert isinstance(gone.event, worker_queues.WorkerClusterQueueGone)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_local_queue_is_recorded_with_where_it_leads(spec: Json, status: Json,
     new = Scene("a", policy=POLICY).fleet.observe(sighting("a", LOCAL_QUEUES, obj), START)
     assert new is not None
     assert new.stream == f"{LOCAL_QUEUE}/a/{NS}/lq"
-    assert isinstance(new.event, observations.WorkerLocalQueueObserved)
+    assert isinstance(new.event, worker_queues.WorkerLocalQueueObserved)
     assert (new.event.cluster_queue, new.event.inactive) == ("cq", inactive)
 
 

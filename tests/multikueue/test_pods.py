@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue.events import (
     StatusRelayDecided,
 )
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.pod import Pod
 from controlplane.kube.kinds import PODS, WORKLOADS
@@ -22,6 +23,21 @@ from tests.multikueue.grouped import ONE, TWO, Pods, pod
 from tests.multikueue.observed import metadata, observe, workload
 from tests.multikueue.rendered import body
 from tests.multikueue.scene import NS
+
+ROLE = "kueue.x-k8s.io/role-hash"
+
+
+def test_the_role_of_a_pod_is_that_which_kueue_has_noted_and_its_copy_has_the_same() -> None:
+    local = pod()
+    assert observe("@management", PODS, local).event.role == ""
+    local["metadata"]["annotations"] = {ROLE: "1ead"}
+    assert observe("@management", PODS, local).event.role == "1ead"
+    template = {part: local["metadata"][part] for part in ("labels", "annotations")} | {"spec": local["spec"]}
+    copied = JOB_KINDS["pod"].clone(template, "default", "p-0", "gang", "home")
+    copied["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    assert observe("a", PODS, {**copied, "status": {"phase": "Succeeded"}}).event.role == "1ead"
+    local["metadata"]["labels"] = {"kueue.x-k8s.io/managed": "true"}
+    assert observe("@management", PODS, local).event.role == "", "it is in no group"
 
 
 def test_a_pod_is_seen_with_its_group_and_its_gates() -> None:

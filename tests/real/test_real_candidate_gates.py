@@ -1,6 +1,5 @@
-"""Readiness gates on a real kube-apiserver: what a source says of them stays in the Candidate, and comes to the Pod
-that
-is bound.
+"""Readiness gates on a real kube-apiserver: what a source says of them stays in the Candidate, comes to the Pod that is
+bound, and goes from it.
 
 Runs where `KUBEBUILDER_ASSETS` names kube-apiserver and etcd. The scheduler has the rights of deploy/scheduler."""
 
@@ -47,3 +46,10 @@ async def test_what_the_source_says_of_a_gate_comes_to_the_pod(real: Real) -> No
             return stands(GATE, wanted).items() <= next((one for one in shown if one["type"] == GATE), {}).items()
 
         await until(has)
+
+    async def has_not() -> bool:
+        shown = (await real.api.get(PODS, "default", "gated-1"))["status"].get("conditions") or []
+        return GATE not in {one["type"] for one in shown}
+
+    await real.api.write(Request("patch", ref, {"spec": {"conditions": []}}))
+    await until(has_not)

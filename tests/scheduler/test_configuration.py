@@ -289,6 +289,33 @@ def test_what_kube_scheduler_is_told_besides_is_no_problem() -> None:
     read({"leaderElection": {"leaderElect": False}, "clientConnection": {}, "enableProfiling": False, "extenders": []})
 
 
+TENFOLD = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10) if at else 'x'}]\n" for at in range(12))
+MERGED = TENFOLD.replace("[*", "{<<: [*").replace("]\n", "]}\n").replace("[x]}", "{k: 1}")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{TENFOLD}profiles: *a11\n", "is too large once its aliases are written out; write it shorter"),
+        (f"{MERGED}profiles: *a11\n", "is not YAML: it is too large once its merge keys (<<) are written out"),
+        ("profiles: &a [*a]", "contains itself; write it out"),
+        ("profiles: " + "[" * 5000, "is nested too deep to be read; write it flatter"),
+        ("a: [", "is not YAML"),
+        ("profiles: []\n---\nprofiles: []\n", "holds 2 documents: write one"),
+        ("", "is not a KubeSchedulerConfiguration, but NoneType"),
+        ("- a", "is not a KubeSchedulerConfiguration, but list"),
+    ],
+    ids=["aliases", "merge keys", "itself", "deep", "syntax", "two", "empty", "list"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "profiles.yaml"
+    file.write_text(text)
+    with pytest.raises(BadConfiguration) as refused:
+        load(str(file))
+    assert str(refused.value).startswith(f"scheduler.config: {file} {problem}")
+
+
 def test_a_file_is_refused_with_all_that_is_wrong_with_it(tmp_path: Path) -> None:
     file = tmp_path / "profiles.yaml"
     twice = [{"schedulerName": "a", "plugins": {"filter": {"enabled": [{"name": "Nope"}]}}}, {"schedulerName": "a"}]

@@ -97,6 +97,17 @@ def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
     ]
 
 
+def tenfold(begin: str, each: str) -> str:
+    """Return ten items in a flow, each made of ten of the one before: 10¹⁰, written out."""
+    items = [f"&a0 {begin}"]
+    items += [f"&a{at} {each.format(', '.join([f'*a{at - 1}'] * 10))}" for at in range(1, 11)]
+    return "".join(f"    - {item}\n" for item in items)
+
+
+KINDS = f"multikueue:\n  kinds:\n{tenfold('[x]', '[{}]')}"
+MERGED = f"multikueue:\n  kinds:\n{tenfold('{k: 1}', '{{<<: [{}]}}')}"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -121,6 +132,8 @@ def test_all_problems_at_once_with_their_places(tmp_path: Path) -> None:
         ("log:\n  level: !!int \n", ":2: log.level has a value that cannot be read"),
         ("log:\n  level: !!bool maybe\n", ":2: log.level has a value that cannot be read"),
         ("log: " + "[" * 3000, ": is nested too deep"),
+        (KINDS, ":3: multikueue.kinds is too large once its aliases are written out"),
+        (MERGED, ":3: multikueue.kinds has a value that cannot be read"),
         ("? [a]\n: 1\n", ":1: there is no setting"),
     ],
 )

@@ -17,6 +17,7 @@ import pytest
 import structlog
 
 from controlplane.web import Certificate, CertificateError, ListenError, Webhook, serve_webhook, webhook
+from controlplane.web.webhook import MayWait
 from tests.clusters import pki
 from tests.support.waiting import PATIENCE
 
@@ -43,7 +44,7 @@ def install(folder: Path, which: str) -> None:
         shutil.copy(folder / which / name, folder / name)
 
 
-async def echo(review: dict[str, Any]) -> dict[str, Any]:
+async def echo(review: dict[str, Any], may_wait: MayWait) -> dict[str, Any]:
     if "no" in review:
         raise ValueError("no review")
     return {"seen": review}
@@ -167,6 +168,67 @@ async def test_few_large_reviews_are_read_at_a_time_and_small_ones_are_answered(
         assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
         writer.close()
     assert (await post(served.port, authority, large))[0] == 200
+
+
+class Unknown:
+    """Answers a review at once, or, if it says so, once its queue is known: or there is no room to wait for that."""
+
+    def __init__(self) -> None:
+        self.known = asyncio.Event()
+        self.waiting = 0
+
+    async def __call__(self, review: dict[str, Any], may_wait: MayWait) -> dict[str, Any]:
+        if "waits" not in review:
+            return {"known": True}
+        while not self.known.is_set():
+            if not may_wait():
+                return {"known": False}
+            self.waiting += 1
+            await self.known.wait()
+        return {"known": True}
+
+
+async def test_large_reviews_that_wait_for_a_queue_keep_nobody_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes large jobs for queues that do not exist would have all other large ones refused."""
+    monkeypatch.setattr(webhook, "_WAIT", PATIENCE)
+    unknown, authority = Unknown(), folder / "first" / "ca.crt"
+    certificate = Certificate(str(folder / "server.crt"), str(folder / "server.key"))
+    running = await serve_webhook({"/mutate": unknown}, certificate, "127.0.0.1", 0)
+    large, waits = b" " * 1_000_000 + b"{}", b" " * 1_000_000 + b'{"waits":1}'
+    try:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+            waiting = [group.create_task(post(running.port, authority, waits)) for _ in range(webhook._LARGE_WAITING)]
+            while unknown.waiting < webhook._LARGE_WAITING:
+                await asyncio.sleep(0.01)
+            # No more of them wait, all others are answered, and small ones wait as they did.
+            assert [await post(running.port, authority, waits) for _ in range(3)] == [(200, '{"known":false}')] * 3
+            assert [await post(running.port, authority, large) for _ in range(3)] == [(200, '{"known":true}')] * 3
+            assert await post(running.port, authority, b"{}") == (200, '{"known":true}')
+            small = group.create_task(post(running.port, authority, b'{"waits":1}'))
+            while unknown.waiting == webhook._LARGE_WAITING:
+                await asyncio.sleep(0.01)
+            assert not any(one.done() for one in (*waiting, small))
+            unknown.known.set()
+        assert [one.result() for one in (*waiting, small)] == [(200, '{"known":true}')] * (len(waiting) + 1)
+        # Each has given back what it had: so many are read at a time as before, and so many may wait.
+        unknown.known.clear()
+        unknown.waiting = 0
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+            again = [group.create_task(post(running.port, authority, waits)) for _ in waiting]
+            while unknown.waiting < len(waiting):
+                await asyncio.sleep(0.01)
+            slow = [await begun(folder, running.port, 6_000_000) for _ in range(webhook._LARGE_AT_ONCE)]
+            await asyncio.sleep(0.2)
+            monkeypatch.setattr(webhook, "_WAIT", 0.2)
+            assert (await post(running.port, authority, large))[0] == 503
+            for _, writer in slow:
+                writer.close()
+            unknown.known.set()
+        assert {one.result() for one in again} == {(200, '{"known":true}')}
+    finally:
+        await running.stop()
 
 
 async def test_a_large_review_that_does_not_come_is_not_waited_for(

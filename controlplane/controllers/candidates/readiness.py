@@ -12,6 +12,10 @@ from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import items, text
 from controlplane.kube.kinds import Json
 
+APPLIED = "ReadinessGates"
+"""The condition by which a Candidate's status says that its scheduler sets the others on the Pod: an older one knows
+nothing of them."""
+
 # Kubernetes' own (kubernetes, staging/src/k8s.io/api/core/v1/types.go, PodConditionType, 1.36).
 _OF_THE_CLUSTER = frozenset(
     {
@@ -42,6 +46,12 @@ def gates_said(spec: Json, status: Json) -> list[Condition]:
     """Return how the conditions stand that a pod waits for; `Misfit` for what is none."""
     gates = gates_of(spec)
     return said_of(gates, conditions_of(status)) if gates else []
+
+
+def are_applied(status: Json) -> bool:
+    """Whether the status of a Candidate says that its scheduler sets these conditions on the Pod; `Misfit` for what is
+    none."""
+    return any(one.type == APPLIED and one.status == "True" for one in conditions_of(status))
 
 
 def as_said(condition: Condition) -> Json:

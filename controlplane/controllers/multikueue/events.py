@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.observations import OBSERVATIONS, Owner, Priority
 from controlplane.controllers.multikueue.reasons import WorkloadReason
+from controlplane.controllers.multikueue.worker_queues import WORKER_QUEUES
 from controlplane.log.event import Event, Part
 from controlplane.runtime.writes import WriteRefused, WriteUnneeded
 
@@ -308,6 +309,7 @@ class EffectUnneeded(WriteUnneeded):
 
 EVENTS: tuple[type[Event], ...] = (
     *OBSERVATIONS,
+    *WORKER_QUEUES,
     NominationDecided,
     AttemptBegun,
     GroupPodChosen,

@@ -14,15 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from controlplane.controllers.connectivity.objects import Deduplicator
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue import objects
-from controlplane.controllers.multikueue.observations import (
-    Observation,
+from controlplane.controllers.multikueue.observations import Observation, WorkloadObserved
+from controlplane.controllers.multikueue.worker_queues import (
     WorkerClusterQueueGone,
     WorkerClusterQueueObserved,
     WorkerFlavor,
     WorkerLocalQueueGone,
     WorkerLocalQueueObserved,
     WorkerResourceGroup,
-    WorkloadObserved,
 )
 from controlplane.kube.conditions import Condition, conditions_of
 from controlplane.kube.fields import Misfit, items, section, strings, text

@@ -7,6 +7,9 @@ pkg/controller/jobs/pod/pod_multikueue_adapter.go, ff69552e."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from controlplane.controllers.multikueue.context import KUEUES_GATE
 from controlplane.controllers.multikueue.decision_pass import WorkloadPass
 from controlplane.controllers.multikueue.ended import forbidden, refused
@@ -29,7 +32,7 @@ def create_members(pass_: WorkloadPass, cluster: str) -> None:
     if any(not (copy.finished or copy.finalizing) for copy in left):
         return
     missing = [one for one in pass_.context.members if _is_to_run(pass_, one) and one.name not in remote.members]
-    for local in missing[: max(0, len(missing) - sum(copy.succeeded for copy in left))]:
+    for local in _still_to_run(missing, [copy for copy in left if copy.succeeded]):
         pass_.write(
             JobCreationDecided(
                 cluster=cluster,
@@ -40,6 +43,20 @@ def create_members(pass_: WorkloadPass, cluster: str) -> None:
                 reason=WorkloadReason.ADMITTED_ON_WORKER,
             )
         )
+
+
+def _still_to_run(missing: Sequence[JobObserved], done: Sequence[RemoteJobObserved]) -> Sequence[JobObserved]:
+    """Return those of a group's pods that have no copy, without as many of each role as are done already; where the
+    role of any is not known, without as many as are done."""
+    if not (all(one.role for one in missing) and all(copy.role for copy in done)):
+        return missing[: max(0, len(missing) - len(done))]
+    places = Counter(one.role for one in missing) - Counter(copy.role for copy in done)
+    found = []
+    for local in missing:
+        if places[local.role] > 0:
+            places[local.role] -= 1
+            found.append(local)
+    return found
 
 
 def _is_to_run(pass_: WorkloadPass, local: JobObserved) -> bool:

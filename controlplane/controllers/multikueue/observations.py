@@ -154,9 +154,10 @@ class JobObserved(Observation):
     the status has a true `Suspended` condition; `execution_policy` and `cluster_selector`: the annotations of those
     names; `labels`: its labels, where clusters are scored by them; `synced`: the hash of the fields of its spec that
     follow it to a copy that is there, "" for a kind that has none; `size`: how many pods each pod set has, of an
-    elastic job; `group`: that of a pod which shares its Workload with others; `held`: a pod that Kueue does not let go
-    here; `components`: how many Workloads it has, of a kind that may have several; `end`: how an elastic job ended,
-    None of one that runs, of any other, and in records of older versions."""
+    elastic job; `group`: that of a pod which shares its Workload with others, and `role`: the hash of what it asks for,
+    as Kueue noted it, "" in records of older versions; `held`: a pod that Kueue does not let go here; `components`: how
+    many Workloads it has, of a kind that may have several; `end`: how an elastic job ended, None of one that runs, of
+    any other, and in records of older versions."""
 
     kind: str
     managed_by: str = ""
@@ -170,6 +171,7 @@ class JobObserved(Observation):
     synced: str = ""
     size: dict[str, int] = {}
     group: str = ""
+    role: str = ""
     held: bool = False
     components: int = 0
     end: JobEnd | None = None
@@ -291,45 +293,6 @@ class CloneObserved(Conditioned):
         return next((one for one in self.gates if one.name == PREEMPTION_GATE and one.position == "Open"), None)
 
 
-class WorkerFlavor(Part):
-    """A flavor of a worker's ClusterQueue: what is left of its nominal quota beside what is reserved, by resource."""
-
-    name: str
-    free: dict[str, str]
-
-
-class WorkerResourceGroup(Part):
-    """A resource group of a worker's ClusterQueue."""
-
-    covered: list[str]
-    flavors: list[WorkerFlavor]
-
-
-class WorkerClusterQueueObserved(Observation):
-    """A ClusterQueue of a worker, recorded where clusters are scored by its flavors, when one of these fields changed.
-    `groups` is None while its status says nothing of what is reserved; `borrows`: it is in a cohort; `inactive`: why it
-    admits nothing, "" if it does."""
-
-    groups: list[WorkerResourceGroup] | None = None
-    borrows: bool = False
-    inactive: str = ""
-
-
-class WorkerClusterQueueGone(ObjectGone):
-    """A ClusterQueue of a worker is no longer there."""
-
-
-class WorkerLocalQueueObserved(Observation):
-    """A LocalQueue of a worker, recorded with its ClusterQueues; `inactive` as in `WorkerClusterQueueObserved`."""
-
-    cluster_queue: str = ""
-    inactive: str = ""
-
-
-class WorkerLocalQueueGone(ObjectGone):
-    """A LocalQueue of a worker is no longer there."""
-
-
 class CloneGone(ObjectGone):
     """A copy of a Workload is no longer on its worker."""
 
@@ -337,7 +300,7 @@ class CloneGone(ObjectGone):
 class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
-    which this is the copy for all its Workloads; `prebuilt` is then the first. Of a pod alone: `succeeded`, and
+    which this is the copy for all its Workloads; `prebuilt` is then the first. Of a pod alone: `role`, `succeeded`, and
     `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded."""
 
     kind: str
@@ -350,6 +313,7 @@ class RemoteJobObserved(Observation):
     sized: str = ""
     shared: str = ""
     end: JobEnd | None = None
+    role: str = ""
     succeeded: bool = False
     finalizers: list[str] = []
     status: str
@@ -392,9 +356,5 @@ OBSERVATIONS: tuple[type[Event], ...] = (
     CloneGone,
     RemoteJobObserved,
     RemoteJobGone,
-    WorkerClusterQueueObserved,
-    WorkerClusterQueueGone,
-    WorkerLocalQueueObserved,
-    WorkerLocalQueueGone,
     ObservationRefused,
 )

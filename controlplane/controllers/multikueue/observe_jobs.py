@@ -4,8 +4,11 @@ In: a job as an API server shows it. Out: its event, and the bodies that the eve
 
 from __future__ import annotations
 
+from typing import Any
+
 from controlplane.controllers.multikueue import objects, observations
 from controlplane.job_kinds.base import JobKind, JobOutcome
+from controlplane.job_kinds.pod import ROLE_HASH
 from controlplane.kube import fields
 from controlplane.kube.conditions import MESSAGE_LIMIT, conditions_of
 from controlplane.kube.fields import Misfit
@@ -35,7 +38,8 @@ def users_job(adapter: JobKind, obj: Json, *, labelled: bool) -> tuple[observati
         labels=objects.labels(obj) if labelled else {},
         synced=_synced(adapter, obj),
         size=_size(adapter, obj),
-        group=adapter.group(obj),
+        group=(group := adapter.group(obj)),
+        role=_role(obj) if group else "",
         held=adapter.held(obj),
         components=adapter.components(obj),
         end=_end(adapter, obj, status),
@@ -63,7 +67,6 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
     size = _size(adapter, obj)
     part = adapter.sized(fields.section(obj, "spec")) if size else {}
     outcome = adapter.outcome(status)
-    of_a_pod = adapter.kind == PODS
     sized = body_of(part) if part else None
     event = observations.RemoteJobObserved(
         **identity,
@@ -77,11 +80,22 @@ def copied_job(adapter: JobKind, obj: Json) -> tuple[observations.RemoteJobObser
         sized=sized.ref if sized is not None else "",
         shared=shared,
         end=_job_end(outcome),
-        succeeded=of_a_pod and outcome is not None and outcome.success,
-        finalizers=_finalizers(obj) if of_a_pod and identity["deleting"] else [],
         status=body.ref,
+        **(_of_a_pod(obj, outcome, deleting=identity["deleting"]) if adapter.kind == PODS else {}),
     )
     return event, (body, *([sized] if sized is not None else ()))
+
+
+def _of_a_pod(obj: Json, outcome: JobOutcome | None, *, deleting: bool) -> dict[str, Any]:
+    """Return what is said of the copy of a pod alone."""
+    succeeded = outcome is not None and outcome.success
+    return {"role": _role(obj), "succeeded": succeeded, "finalizers": _finalizers(obj) if deleting else []}
+
+
+def _role(obj: Json) -> str:
+    """Return the role of a pod in its group, as Kueue's webhook noted it on the management cluster; "" if it did not.
+    A copy is made with it."""
+    return str(fields.section(meta(obj), "annotations", "metadata").get(ROLE_HASH) or "")
 
 
 def _finalizers(obj: Json) -> list[str]:

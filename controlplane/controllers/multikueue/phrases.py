@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue import events as multikueue
-from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue import observations, worker_queues
 from controlplane.controllers.multikueue.events import (
     AttemptBegun,
     ClustersScored,
@@ -86,7 +86,7 @@ def _scores(event: ClustersScored) -> str:
     return ", ".join(f"{one.cluster} {one.score}" for one in event.clusters)
 
 
-def _left(seen: observations.WorkerClusterQueueObserved) -> str:
+def _left(seen: worker_queues.WorkerClusterQueueObserved) -> str:
     flavors = [flavor for group in seen.groups or () for flavor in group.flavors]
     each = (f"{', '.join(f'{name} {left}' for name, left in one.free.items())} in {one.name}" for one in flavors)
     return f"left: {'; '.join(each)}" if seen.groups is not None else "not said yet what is left"
@@ -137,10 +137,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.CloneGone: "copy is gone",
         observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
         observations.RemoteJobGone: "job's copy is gone",
-        observations.WorkerClusterQueueObserved: lambda e: f"worker's ClusterQueue {e.name} has {_left(e)}",
-        observations.WorkerClusterQueueGone: "worker's ClusterQueue {e.name} is gone",
-        observations.WorkerLocalQueueObserved: "worker's LocalQueue {e.namespace}/{e.name} leads to {e.cluster_queue}",
-        observations.WorkerLocalQueueGone: "worker's LocalQueue {e.namespace}/{e.name} is gone",
+        worker_queues.WorkerClusterQueueObserved: lambda e: f"worker's ClusterQueue {e.name} has {_left(e)}",
+        worker_queues.WorkerClusterQueueGone: "worker's ClusterQueue {e.name} is gone",
+        worker_queues.WorkerLocalQueueObserved: "worker's LocalQueue {e.namespace}/{e.name} leads to {e.cluster_queue}",
+        worker_queues.WorkerLocalQueueGone: "worker's LocalQueue {e.namespace}/{e.name} is gone",
         observations.ObservationRefused: "{e.kind} {e.namespace}/{e.name} cannot be understood: {e.error}",
         multikueue.NominationDecided: lambda e: _attempted(f"offered to {', '.join(e.clusters)}")(e),
         multikueue.AttemptBegun: lambda e: _attempted(

@@ -7,7 +7,7 @@ from typing import Any
 
 from controlplane.controllers.connectivity import versions
 from controlplane.controllers.connectivity.versions import ShownVersion
-from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue import observations, worker_queues
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -33,10 +33,10 @@ _KINDS: dict[type[Event], str] = {
     observations.MultiKueueClusterGone: MULTIKUEUE_CLUSTERS.name,
     observations.ClusterQueueObserved: CLUSTER_QUEUES.name,
     observations.ClusterQueueGone: CLUSTER_QUEUES.name,
-    observations.WorkerClusterQueueObserved: CLUSTER_QUEUES.name,
-    observations.WorkerClusterQueueGone: CLUSTER_QUEUES.name,
-    observations.WorkerLocalQueueObserved: LOCAL_QUEUES.name,
-    observations.WorkerLocalQueueGone: LOCAL_QUEUES.name,
+    worker_queues.WorkerClusterQueueObserved: CLUSTER_QUEUES.name,
+    worker_queues.WorkerClusterQueueGone: CLUSTER_QUEUES.name,
+    worker_queues.WorkerLocalQueueObserved: LOCAL_QUEUES.name,
+    worker_queues.WorkerLocalQueueGone: LOCAL_QUEUES.name,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.controllers.candidates.readiness import APPLIED
 from controlplane.kube.kinds import PODS, STRATEGIC_PATCH, Json, Request, meta
 from controlplane.simulation.apiserver.errors import ApiRefusal
 from controlplane.simulation.apiserver.patches import merge_patch, strategic_merge
@@ -19,7 +20,7 @@ from controlplane.simulation.apiserver.pod_status import check_pod_status
 from tests.candidates.model.intern import Interner
 
 Store = dict[str, Any]  # {"candidates": {name: object}, "pods": {name: object}, "lives": {name: count}}
-_BY_NAME = {"spec.containers": ("name",), "spec.initContainers": ("name",)}
+_KEYS = {"spec.containers": ("name",), "spec.initContainers": ("name",), "status.conditions": ("type",)}
 EMPTY: Store = {"candidates": {}, "pods": {}, "lives": {}}
 
 
@@ -91,9 +92,10 @@ class Api:
         if not request.subresource:
             parts.pop("status", None)
         strategic = request.content_type == STRATEGIC_PATCH
-        merged = strategic_merge(found, parts, _BY_NAME) if strategic else merge_patch(found, parts)
+        merged = strategic_merge(found, parts, _KEYS) if strategic else merge_patch(found, parts)
         merged["metadata"] = {**meta(merged), "uid": meta(found)["uid"]}
-        merged.get("status", {}).pop("conditions", None) if request.ref.kind.plural == "candidates" else None
+        if request.ref.kind.plural == "candidates":
+            _drop_what_phases_mean(merged)
         if request.ref.kind == PODS and request.subresource == "status":
             _check_status(found, merged)
         metadata = meta(merged)
@@ -118,6 +120,13 @@ class Api:
             raise Refused(409)
         bound = {**found, "spec": {**found["spec"], "nodeName": request.body["target"]["name"]}}
         return _with(store, "pods", request.ref.name, bound)
+
+
+def _drop_what_phases_mean(candidate: Json) -> None:
+    """Leave of a Candidate's conditions those that its phase does not say, and no times."""
+    status = candidate.get("status", {})
+    kept = [{**one, "lastTransitionTime": ""} for one in status.pop("conditions", []) if one["type"] == APPLIED]
+    status.update({"conditions": kept} if kept else {})
 
 
 def _check_status(found: Json, merged: Json) -> None:

@@ -9,7 +9,7 @@ data is read when a copy is written, by whoever carries it out (docs/decisions/0
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -54,13 +54,14 @@ class ReferenceController(WritingController[CandidateWrite]):
     types: Sequence[type[Event]] = (*COPY_EVENTS, CandidateWriteFailed, CandidateWriteUnneeded)
     FAILED, UNNEEDED = CandidateWriteFailed, CandidateWriteUnneeded
 
-    GIVEN = ("_placing", "_cluster", "watch_changed", "_objects")
+    GIVEN = ("_placing", "_cluster", "watch_changed", "_objects", "_now", "_late_until")
 
     def __init__(self, placing: SourceController) -> None:
         self._placing, self._cluster = placing, placing.policy.cluster
         self.named: dict[tuple[str, str, str], NamedObserved | None] = {}
         self.newest = ResourceVersionTracker(_shown)
         self.watch_changed = True
+        self._now, self._late_until = _BEGINNING, _BEGINNING
         self._there: dict[str, TargetNamespace] = {}
         self._where: dict[str, dict[str, frozenset[NamedObject]]] = {}
         self._users: dict[str, set[str]] = {}
@@ -285,11 +286,13 @@ class ReferenceController(WritingController[CandidateWrite]):
         }
 
     def watched(self) -> dict[str, set[str]]:
-        """Return the namespaces, by target, in which there are copies, or may come to be."""
+        """Return the namespaces, by target, in which there are copies, or may come to be by the time of the last
+        decision."""
         found: dict[str, set[str]] = {}
+        late = {s: one.late_until for s, one in self._there.items() if one.late_until and one.late_until > self._now}
+        self._late_until = min(late.values(), default=_BEGINNING)
         for stream in self._streams():
-            there = self._there.get(stream)
-            if stream in self._users or (there is not None and there.may_hold_copies):
+            if stream in self._users or stream in late or self._at(stream).may_hold_copies:
                 _, cluster, namespace = stream.split("/")
                 found.setdefault(cluster, set()).add(namespace)
         return found
@@ -318,26 +321,23 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Return what follows for our copies in a namespace of a target."""
         if not stream.startswith(f"{COPIES}/"):
             return Decided()
-        there = self._at(stream)
+        there, self._now = self._at(stream), now
+        self.watch_changed |= _BEGINNING < self._late_until <= now
         home = self._placing.connections.get(MANAGEMENT)
         if home is None or not home.in_view(PODS.name):
             return Decided((), there.version)
         cluster = stream.split("/")[1]
-        decisions: list[CandidateWrite] = []
-        wake: datetime | None = None
-        for wanted in decisions_of(self._objects.following(stream), cluster):
-            failure = there.trouble.get(wanted.target)
-            if wanted.target in there.effects:
-                continue
-            if failure is not None and failure.until > now:
-                wake = min(wake or failure.until, failure.until)
-                continue
-            decisions.append(wanted)
+        wanted = decisions_of(self._objects.following(stream), cluster)
+        decisions = [decision for decision in wanted if decision.target not in there.effects]
+        resting = {target: failure.until for target, failure in there.trouble.items() if failure.until > now}
         events = [
             NewEvent(stream=stream, event=d, cluster=cluster, caused_by=self._facets.cause(stream, d) or there.position)
             for d in decisions
+            if d.target not in resting
         ]
-        return Decided(events, there.version, wake)
+        wakes = [resting[decision.target] for decision in decisions if decision.target in resting]
+        wakes += [there.late_until] if there.late_until is not None and there.late_until > now else []
+        return Decided(events, there.version, min(wakes, default=None))
 
     def obstacles_at(self, pod: str) -> int:
         """Return the last event that put something in the way of an object that a pod names, or took it away; 0 if
@@ -375,6 +375,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         """Say nothing: the log has it, and the pod does not wait for it."""
 
 
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 _NOBODY: frozenset[NamedObject] = frozenset()
 _GONE = ("it was deleted", "there is none")  # nothing that the obstacle itself does not say
 _UNKNOWN = NamedObserved(name="", uid="", resource_version="", kind="")

@@ -2,7 +2,8 @@
 
 In: a pass. Out: `GatesSet`, when its Candidate says otherwise. Only the delegate's Candidate is told: the kubelet of no
 other looks for it. A Candidate in which nothing can be said of them (its CRD is older, or it was made by an older
-version) is left alone, and the pod says so."""
+version) is left alone, and the pod says so. It does too of a scheduler that does not say that it sets them on the
+delegate: it is an older one."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from controlplane.controllers.candidates.readiness import said_of
 from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source.decision_pass import PodPass
 from controlplane.controllers.candidates.source.events import GatesSet
-from controlplane.controllers.candidates.source.observations import CandidateBound, CandidateSeen, SourcePodObserved
+from controlplane.controllers.candidates.source.observations import CandidateBound, SourcePodObserved
 
 
 def tell(pass_: PodPass, pod: SourcePodObserved) -> None:
@@ -35,11 +36,16 @@ def _may_be_told(pass_: PodPass, pod: SourcePodObserved, cluster: str, seen: Can
     return pass_.context.in_view(cluster) and not pass_.busy(cluster, seen.name)
 
 
-def untold(pod: SourcePodObserved, cluster: str, seen: CandidateSeen) -> str:
+def untold(pod: SourcePodObserved, cluster: str, seen: CandidateBound) -> str:
     """Return why what is said of the gates does not reach the delegate, "" if it does."""
-    if not pod.gates or seen.gates is not None:
+    named = f"its readinessGates: {', '.join(pod.gates)}"
+    if not pod.gates:
         return ""
-    return (
-        f"its readinessGates: {', '.join(pod.gates)} cannot be told to {cluster}: apply the CRDs and the scheduler of "
-        "this version there, then delete the pod to have it placed anew"
-    )
+    if seen.gates is None:
+        return (
+            f"{named} cannot be told to {cluster}: apply the CRDs and the scheduler of this version there, then delete "
+            "the pod to have it placed anew"
+        )
+    if seen.gates_applied is False:
+        return f"{named} are not set by the scheduler of {cluster}, which is older: upgrade it"
+    return ""

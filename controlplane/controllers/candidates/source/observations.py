@@ -154,11 +154,13 @@ class CandidateUnreserved(CandidateSeen):
 
 
 class CandidateBound(CandidateSeen):
-    """It is bound, by permit `bound_by`, and its pod has not been heard of yet."""
+    """It is bound, by permit `bound_by`, and its pod has not been heard of yet. `gates_applied`: whether its scheduler
+    says that it sets the conditions of readiness gates on the pod; None in records of older versions."""
 
     node: str = ""
     pod: str = ""
     bound_by: int = 0
+    gates_applied: bool | None = None
 
 
 class DelegateStatus(CandidateBound):

@@ -301,6 +301,7 @@ def _bound(phase: str, status: Json, node: str, common: Json) -> tuple[observati
         "node": node,
         "pod": text(section(status, "pod", "status"), "name", "status.pod"),
         "bound_by": fields.number(status, "boundBy", "status"),
+        "gates_applied": readiness.are_applied(status),
     }
     if phase == "Missing":
         return observations.DelegateMissing(**bound), ()

@@ -63,13 +63,31 @@ def _other_scale_up(state: TargetState, seen: CandidateObserved, pod: CandidateP
 
 
 def gates(state: TargetState, seen: CandidateObserved) -> PodGatesSet | None:
-    """Return what its source says of a bound Pod's readiness gates that the Pod does not. What the Pod has said once,
-    and does not any more, somebody here has changed: it is left until the source says something else."""
+    """Return what its source says of a bound Pod's readiness gates that the Pod does not, and what the Pod still says
+    by us that its source does not any more. What the Pod has said once, and does not any more, somebody here has
+    changed: it is left until the source says something else."""
     pod = state.pod
     if pod is None or not pod.node or pod.deleting or pod.phase in ENDED_PHASES or state.bound is None or state.missing:
         return None
     unsaid = [one for one in seen.gates if one not in pod.gates and one not in state.agreed]
-    return PodGatesSet(uid=pod.uid, conditions=unsaid, reason=TargetReason.GATES_CHANGED) if unsaid else None
+    removed = _taken_away(state, seen, pod)
+    if not unsaid and not removed:
+        return None
+    return PodGatesSet(
+        uid=pod.uid,
+        conditions=unsaid,
+        removed=removed,
+        # Somebody here may change it in this moment: then it is not ours any more.
+        resource_version=pod.resource_version if removed else "",
+        reason=TargetReason.GATES_CHANGED,
+    )
+
+
+def _taken_away(state: TargetState, seen: CandidateObserved, pod: CandidatePodObserved) -> list[str]:
+    """Return the types of what the Pod says of its readiness gates as we have set it, and its source does not say."""
+    said = {one.type for one in seen.gates}
+    ours = [one.type for one in pod.gates if one in state.ours.get(one.type, ())]
+    return [kind for kind in ours if kind not in said] if seen.gates_told else []
 
 
 def _unsaid_source(seen: CandidateObserved, pod: CandidatePodObserved) -> str:

@@ -24,7 +24,7 @@ HERE = MANAGEMENT  # the API server that the scheduler stands beside
 
 class Reported(Part):
     """`status` of a Candidate: what the source is told. Compared with what is stored, so that nothing is written
-    twice.
+    twice. `gates`: that the conditions of its readiness gates are set on the Pod.
     """
 
     phase: str = ""
@@ -41,6 +41,7 @@ class Reported(Part):
     bound_by: int = 0
     sequence: int = 0
     follows: list[str] = []
+    gates: bool = False
 
 
 class Changeable(Part):
@@ -62,7 +63,7 @@ class CandidateObserved(SourceObservation):
     without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
     is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
     if its source leaves that to us. `gates`: how the conditions stand, by its source, that the Pod's readiness waits
-    for."""
+    for; one that is not among them does not stand there, if it says anything of them at all (`gates_told`)."""
 
     origin: Origin
     template: str
@@ -85,6 +86,7 @@ class CandidateObserved(SourceObservation):
     fixed: str = ""
     scale_up: bool | None = None
     gates: list[Condition] = []
+    gates_told: bool = False
 
 
 class UnreadCandidateDeleted(SourceObservation):
@@ -258,11 +260,15 @@ class PodAmended(TargetWrite):
 
 
 class PodGatesSet(TargetWrite):
-    """Set the conditions on the Pod that its readiness waits for, as they stand on the source pod."""
+    """Set the conditions on the Pod that its readiness waits for, as they stand on the source pod. `removed`: the types
+    of those that do not stand there any more, and that nobody but us has set on the Pod, at its `resource_version`.
+    """
 
     WHAT: ClassVar[str] = "Gates"
     uid: str
     conditions: list[Condition]
+    removed: list[str] = []
+    resource_version: str = ""
 
 
 class AmendmentRefused(TargetDecision):

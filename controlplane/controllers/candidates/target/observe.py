@@ -121,6 +121,7 @@ def candidate(obj: Json) -> Built:
             reason, message = TargetReason.POD_TOO_LARGE, large
         asks = _asks(whole, pod_spec)
         asks["gates"] = readiness.said_of(readiness.gates_of(pod_spec), conditions_of(spec, "spec"))
+        asks["gates_told"] = spec.get("conditions") is not None
     except fields.UNFIT as error:
         # What cannot be judged is not let through.
         reason, message = reason or TargetReason.INVALID_POD, message or _named(error)
@@ -241,6 +242,7 @@ def reported(status: Json) -> events.Reported:
         bound_by=number(status, "boundBy", "status"),
         sequence=number(status, "sequence", "status"),
         follows=fields.strings(status, "follows", "status"),
+        gates=readiness.are_applied(status),
     )
 
 

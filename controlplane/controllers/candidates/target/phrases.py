@@ -53,6 +53,14 @@ def _invited(event: events.InvitationObserved) -> str:
     return f"candidates of {event.cluster} are invited{most}{classes}"
 
 
+def _gates(event: events.PodGatesSet) -> str:
+    said = ", ".join(f"{one.type}={one.status}" for one in event.conditions)
+    parts = [f"to have the conditions {said}"] if said else []
+    if event.removed:
+        parts.append(f"to lose {', '.join(event.removed)}")
+    return f"pod is {' and '.join(parts)}"
+
+
 def _reported(event: events.StatusReported) -> str:
     said = event.reported
     where = f" on node {said.node}" if said.node else ""
@@ -89,9 +97,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         events.FollowingAllowed: lambda e: f"{', '.join(e.kinds) or 'nothing more'} may come with the candidate",
         events.PodMade: "pod is to be made",
         events.PodAmended: "pod is to follow a change of its source",
-        events.PodGatesSet: lambda e: (
-            f"pod is to have the conditions {', '.join(f'{one.type}={one.status}' for one in e.conditions)}"
-        ),
+        events.PodGatesSet: _gates,
         events.AmendmentRefused: "a change of the source pod is not followed: {e.message}",
         events.PermitSeen: "permit {e.number} for reservation {e.reservation} is read, until {e.until:%H:%M:%S}",
         events.BindStarted: "pod is to be bound to node {e.node}, by permit {e.number}",

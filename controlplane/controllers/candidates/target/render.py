@@ -18,7 +18,7 @@ from controlplane.controllers.candidates.objects import (
     TEMPLATE,
     stamp,
 )
-from controlplane.controllers.candidates.readiness import as_said
+from controlplane.controllers.candidates.readiness import APPLIED, as_said
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import patch
 from controlplane.controllers.candidates.target.changes import of_group
@@ -70,9 +70,15 @@ def target_render(
                 resource_version=decision.resource_version,
             )
         case events.PodGatesSet():
-            said = {"conditions": [as_said(one) for one in decision.conditions]}
+            removed: list[Json] = [{"type": one, "$patch": "delete"} for one in decision.removed]
             return Request(
-                "patch", pod, {"status": said}, subresource="status", content_type=STRATEGIC_PATCH, uid=decision.uid
+                "patch",
+                pod,
+                {"status": {"conditions": [*map(as_said, decision.conditions), *removed]}},
+                subresource="status",
+                content_type=STRATEGIC_PATCH,
+                uid=decision.uid,
+                resource_version=decision.resource_version,
             )
         case events.BindStarted():
             if now >= decision.before:
@@ -215,6 +221,7 @@ def _conditions(seen: events.CandidateObserved, reported: events.Reported, now: 
         "Admitted": phase not in ("", "Refused"),
         "Reserved": phase in ("Reserved", "Binding", "Bound"),
         "Bound": phase == "Bound",
+        **({APPLIED: True} if reported.gates else {}),
     }
     before = {entry.type: entry for entry in seen.conditions}
     found = []

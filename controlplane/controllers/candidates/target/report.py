@@ -27,6 +27,7 @@ def report_of(state: TargetState) -> events.Reported:
         reason=reason,
         message=message[:1024],
         follows=state.follows,
+        gates=state.seen is not None and (state.seen.gates_told or bool(state.seen.gates)),
     )
     if bound is None:
         return report

@@ -5,6 +5,7 @@ these states alone, so a scheduler that starts anew holds what it held."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from controlplane.runtime.streams import Folded, StreamFold, StreamFolds, stream
 from controlplane.runtime.writes import OpenWrites, WriteFailure, closed, dropped, is_late, opened, refused
 
 STREAM = "candidate"
+_TRIES = 3  # to set a condition that are remembered beside the last
 _FIRST_PAUSE, _DOUBLINGS = timedelta(seconds=1), 4  # between bindings that are refused: up to sixteen seconds
 _replace = msgspec.structs.replace
 
@@ -28,14 +30,14 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     """A candidate, its Pod and its open writes.
 
     `leaving`: it is being deleted, and cannot be read. `agreed`: what its source says of readiness gates that the Pod
-    has said too. `admitted_at`: the position of the event by which it was admitted. `reservations` counts them; `held`
-    is the one that is held now. `permit` is the last permit that was read for it. `binding` is a binding that may be on
-    its way (`bind_failed`: nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were
-    not confirmed one after the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not
-    ended. `withdrawn` is what was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts
-    the changes of the bound Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the
-    UID of the Pod that was touched last, so that no older binding is made; `said` is the number of the last status that
-    was told."""
+    has said too, `ours`: by type, what of them was set on the Pod or may have been, the newest last. `admitted_at`: the
+    position of the event by which it was admitted. `reservations` counts them; `held` is the one that is held now.
+    `permit` is the last permit that was read for it. `binding` is a binding that may be on its way (`bind_failed`:
+    nobody confirmed it), `bound` the one that was made; `bind_failures` counts those that were not confirmed one after
+    the other, and none is begun before `bind_after`; `missing`: its Pod is gone and had not ended. `withdrawn` is what
+    was acknowledged, `tried` the last permit to preempt that was used up. `sequence` counts the changes of the bound
+    Pod's status. `told` is the scheduler's last answer, if it found nothing. `fenced` is the UID of the Pod that was
+    touched last, so that no older binding is made; `said` is the number of the last status that was told."""
 
     namespace: str
     name: str
@@ -44,6 +46,7 @@ class TargetState(OpenWrites[events.TargetWrite, WriteFailure], StreamFold):
     seen: events.CandidateObserved | None = None
     leaving: events.UnreadCandidateDeleted | None = None
     agreed: list[Condition] = []
+    ours: Mapping[str, list[Condition]] = {}
     admitted: bool = False
     admitted_at: int = 0
     refused: events.Refused | None = None
@@ -154,6 +157,9 @@ def _fold_write(state: TargetState, decision: events.TargetWrite) -> TargetState
             return _replace(state, said=max(state.said, decision.reported.sequence))
         case events.PodFenced():
             return _replace(state, fenced=decision.uid)
+        case events.PodGatesSet():
+            newest = {one.type: [*state.ours.get(one.type, [])[-_TRIES:], one] for one in decision.conditions}
+            return _replace(state, ours={**state.ours, **newest})
         case events.PodMade():
             return _replace(state, made=made_of(state.seen, decision.template), amendment=None)
         case events.PodAmended() if state.made is not None:
@@ -262,7 +268,7 @@ def _fold_pod(state: TargetState, event: events.CandidatePodObserved | events.Ca
     if isinstance(event, events.CandidatePodGone):
         return _fold_pod_gone(state, event)
     state = closed(closed(closed(state, POD), AMENDMENT), GATES)
-    state = _replace(state, agreed=_agreed(state, event))
+    state = _replace(state, agreed=_agreed(state, event), ours=_ours(state, event))
     if state.binding is not None and not event.node and _moved_on(state.binding, event):
         # The binding named the version before this one: it cannot be made any more.
         state = _unbound(state)
@@ -280,6 +286,13 @@ def _agreed(state: TargetState, pod: events.CandidatePodObserved) -> list[Condit
     wanted = state.seen.gates if state.seen is not None else []
     before = state.agreed if state.pod is not None and state.pod.uid == pod.uid else []
     return [one for one in wanted if one in pod.gates or one in before]
+
+
+def _ours(state: TargetState, pod: events.CandidatePodObserved) -> Mapping[str, list[Condition]]:
+    """Return what was set of the Pod's readiness gates, or may have been: what shows it has, and nothing older."""
+    before = state.ours if state.pod is not None and state.pod.uid == pod.uid else {}
+    wanted = state.seen.gates if state.seen is not None else []
+    return {**before, **{one.type: [one] for one in wanted if one in pod.gates}}
 
 
 def _unfollowed(

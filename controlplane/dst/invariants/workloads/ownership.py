@@ -7,12 +7,15 @@ What a plan planted beside it stays."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controlplane.dst.engine.server import Written
 from controlplane.dst.engine.trace import Trace
-from controlplane.dst.scenes.workloads.kinds import ADAPTERS
+from controlplane.dst.scenes.workloads.kinds import ADAPTERS, served_in
 from controlplane.kube.kinds import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, MULTIKUEUE_CLUSTERS, WORKLOADS, meta
 from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.simulation.apiserver.history import Commit
+from controlplane.simulation.apiserver.store import Store
 
 _COPIES = (WORKLOADS, *ADAPTERS)
 _STATUSES = (*_COPIES, ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS)
@@ -43,6 +46,12 @@ class OwnershipRules:
             del self.planted[record.uid]
         else:
             self._trace.violate(RULE, f"{record.kind.kind} {record.name} on {cluster} was somebody else's")
+
+    def only_in(self, workers: Iterable[Store]) -> None:
+        """Forget what was planted and went with its cluster."""
+        uids = {one.uid for store in workers for kind in (WORKLOADS, *served_in(store)) for one in store.records(kind)}
+        for uid in [uid for uid in self.planted if uid not in uids]:
+            del self.planted[uid]
 
     def _at_home(self, write: Written) -> str:
         if write.verb == "create":

@@ -33,6 +33,13 @@ def unfinished(
     return _jobs(environment, submitted, deleted) or _workers(environment, planted) or _log(environment, index)
 
 
+def has_end(index: WorkloadIndex, stream: str) -> bool:
+    """Whether the log has the end of a Workload's job."""
+    state = index.workloads.get(stream)
+    seen = [remote.job for remote in state.remotes.values()] if state is not None else []
+    return state is not None and bool(state.ended or any(job is not None and job.finished for job in seen))
+
+
 def _jobs(environment: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
     """Every job that nobody took back has finished, or is rejected, and its Workload with it; what was taken back is
     gone.

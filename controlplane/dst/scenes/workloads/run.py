@@ -8,6 +8,7 @@ then nothing may be written any more."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from controlplane.app.hosted import HostedControllers
 from controlplane.clusters.streams import ApiServer
@@ -39,7 +40,7 @@ from controlplane.dst.invariants.workloads.runs import RunRules
 from controlplane.dst.invariants.workloads.sizes import SizeRules
 from controlplane.dst.scenes.processes import service
 from controlplane.dst.scenes.workloads import acts, administrators, disruptions, gated, oddities, people
-from controlplane.dst.scenes.workloads.ending import unfinished
+from controlplane.dst.scenes.workloads.ending import has_end, unfinished
 from controlplane.dst.scenes.workloads.environment import Backup, JobWebhook, WorkloadEnvironment, in_use, place_of
 from controlplane.dst.scenes.workloads.kinds import served_in
 from controlplane.dst.scenes.workloads.operators import Operators
@@ -56,6 +57,7 @@ from controlplane.dst.scenes.workloads.processes import (
     settings_of,
     types_of,
 )
+from controlplane.dst.scenes.workloads.unknown_ends import UnknownEnds
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.kube.kueue_names import ORIGIN_LABEL
 from controlplane.log.codec import Codec
@@ -90,6 +92,7 @@ class WorkloadRun(SceneRun):
         self.made: dict[str, Json] = {}
         self.webhook = JobWebhook()
         self.deleted: set[str] = set()
+        self.unknown_ends = UnknownEnds()
         self._runs = RunRules(
             self.trace,
             self.policy.worker_lost_timeout,
@@ -123,8 +126,7 @@ class WorkloadRun(SceneRun):
             gated.define_urgent(self)
         if automated:
             administrators.automate_quota(self)
-        for kind in self._kinds_at_home:
-            self._note(MANAGEMENT, HOME, kind)
+        self._note(MANAGEMENT, HOME)
         self.operators = Operators(self.loop, seed, self.policy, self.database, self.trace)
         at = ReplicaEnvironment(self.loop, seed, self.database, self.trace, self._on_folded, ahead_of(plan.traits))
         names = [f"replica-{number}" for number in range(1, plan.replicas + 1)]
@@ -192,7 +194,8 @@ class WorkloadRun(SceneRun):
         """Return what is not settled yet."""
         if not any(replica.leading for replica in self.replicas.values()):
             return "nobody leads"
-        return unfinished(self.environment, self.shadow.index, self.submitted, self.deleted, self.planted)
+        expected = {name: kind for name, kind in self.submitted.items() if not self.unknown_ends.excuses(self, name)}
+        return unfinished(self.environment, self.shadow.index, expected, self.deleted, self.planted)
 
     def at_the_end(self) -> None:
         """Compare the log with the clusters, and a fold of it with ours."""
@@ -239,7 +242,7 @@ class WorkloadRun(SceneRun):
         self._put_back(cluster, cluster, backup)
         store = self.environment.places[cluster].store
         self._runs.on_incarnation(cluster, [record for kind in served_in(store) for record in store.records(kind)])
-        self.planted_only_there()
+        self._ownership.only_in([place.store for place in self.environment.workers.values()])
 
     def restore_home(self, backup: Backup) -> None:
         """Put the management cluster's etcd back: nobody expects any more what came since, and what was deleted since
@@ -260,6 +263,7 @@ class WorkloadRun(SceneRun):
         put_back()
         self.trace.note("log", "database", f"goes back from {before} to {len(self.database.store.rows)}")
         self._refold()
+        self.unknown_ends.log_went_back(self, partial(has_end, self.shadow.index))
         self._refusals.forget_told()
         self._runs.log_went_back(len(self.database.store.rows))
         for new, *_ in self.database.store.rows:
@@ -268,8 +272,7 @@ class WorkloadRun(SceneRun):
         for name in self.environment.places:
             cluster = HOME if name == MANAGEMENT else name
             self._history.new_era(cluster)
-            for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
-                self._note(name, cluster, kind)
+            self._note(name, cluster)
         self._looked_at = 0
 
     def roll_out(self, value: int) -> None:
@@ -299,19 +302,20 @@ class WorkloadRun(SceneRun):
         self._history.new_era(cluster)
         self.environment.restore(name, backup)
         self._open_accounts(name)
-        for kind in self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers:
-            self._note(name, cluster, kind)
+        self._note(name, cluster)
 
     def _open_accounts(self, name: str) -> None:
         """Look at a cluster's quota from now on. One that is automated may become less than is used."""
         shrinks = name == MANAGEMENT and QUOTA in self.plan.traits
         self._accounts[name] = QuotaAccounts(self.trace, self.environment.places[name], shrinks=shrinks)
 
-    def _note(self, name: str, cluster: str, kind: Kind) -> None:
+    def _note(self, name: str, cluster: str) -> None:
         """Take what is there for committed."""
-        for record in sorted(self.environment.places[name].store.records(kind), key=lambda record: record.version):
+        kinds = self._kinds_at_home if name == MANAGEMENT else self._kinds_on_workers
+        every = [one for kind in kinds for one in self.environment.places[name].store.records(kind)]
+        for record in sorted(every, key=lambda record: record.version):
             if name == MANAGEMENT or ORIGIN_LABEL in record.labels:
-                self._history.committed(cluster, kind, record.uid, record.version)
+                self._history.committed(cluster, record.kind, record.uid, record.version)
                 self._refusals.committed(name, cluster, record)
 
     def rebuild(self, cluster: str) -> None:
@@ -320,14 +324,7 @@ class WorkloadRun(SceneRun):
         self.environment.rebuild(cluster)
         self._open_accounts(cluster)
         self._runs.on_incarnation(cluster, [])
-        self.planted_only_there()
-
-    def planted_only_there(self) -> None:
-        """Forget what was planted and went with its cluster."""
-        stores = [place.store for place in self.environment.workers.values()]
-        uids = {one.uid for store in stores for kind in (WORKLOADS, *served_in(store)) for one in store.records(kind)}
-        for uid in [uid for uid in self.planted if uid not in uids]:
-            del self.planted[uid]
+        self._ownership.only_in([place.store for place in self.environment.workers.values()])
 
     def _open_server(self, cluster: str, process: str, token: str) -> ApiServer:
         place = self.environment.management if cluster == HOME else self.environment.places[cluster]
@@ -360,6 +357,7 @@ class WorkloadRun(SceneRun):
             gated.on_commit(self, commit)
         else:
             self._runs.on_commit(cluster, commit)
+            self.unknown_ends.on_commit(cluster, commit)
             self._ownership.on_commit(cluster, commit)
             self.sizes.on_commit(cluster, commit)
             if BRIEF in self.plan.traits:
@@ -372,6 +370,7 @@ class WorkloadRun(SceneRun):
             "request", write.process, f"{write.verb} {write.kind.plural}{where} {write.name} on {write.cluster}"
         )
         self._ownership.on_written(write)
+        self.unknown_ends.on_written(write)
         self._whole.on_written(write)
 
     def _on_append(self, before: int, writer: str, events: Sequence[NewEvent]) -> None:
