@@ -90,8 +90,8 @@ def bounded(connection: psycopg.AsyncConnection[Row], seconds: float) -> Iterato
 class LogConnection(psycopg.AsyncConnection[Row]):
     """A connection on which nobody cancels a statement: who waits for one no longer hangs up.
 
-    psycopg would ask the server to cancel it. A server whose commit waits for a synchronous standby takes that for leave
-    not to wait: then others see, and act on, what no standby has."""
+    psycopg would ask the server to cancel it. A server whose commit waits for a synchronous standby takes that for
+    leave not to wait: then others see, and act on, what no standby has."""
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:
         """Hang up."""

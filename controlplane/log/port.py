@@ -77,7 +77,7 @@ class Log(Protocol):
         """
 
     async def read(self, after: int, limit: int = 2000) -> Sequence[Recorded]:
-        """Return the events after a position, in order, without holes."""
+        """Return the events after a position, in order, without holes. Raises `LogGap` where some are missing."""
 
     async def patient(self) -> None:
         """Return once what is to be committed waits for more: whoever has more may take it back and bring both."""

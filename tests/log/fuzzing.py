@@ -10,11 +10,10 @@ import asyncio
 import json
 import random
 import shutil
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import psycopg
 from psycopg import sql
@@ -24,31 +23,15 @@ from controlplane.log.archive.manifest import archives_of
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.ended import Ended
-from controlplane.log.event import LogArchived, LogReplaced, LogUnavailable, Recorded
+from controlplane.log.event import LogReplaced
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.snapshots import Contents, PostgresSnapshots, compressed
 from controlplane.log.verify import verify
 from tests.log.archived import archive, connected, dropped, restored
-from tests.log.words import ROLE, TYPES, Saw, outcome, request, saw
+from tests.log.followers import Follower, Row, again, difference
+from tests.log.words import ROLE, TYPES, outcome, request, saw
 
-Row = tuple[int, str, int, int]
-"""An event: its position, its stream, its version, and its number."""
-T = TypeVar("T")
 LONG = ["long/a", "long/b"]
-
-
-def row_of(one: Recorded) -> Row:
-    assert isinstance(one.event, Saw)
-    return one.position, one.stream, one.version, one.event.n
-
-
-async def again(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask until the database answers."""
-    while True:
-        try:
-            return await ask()
-        except LogUnavailable:
-            await asyncio.sleep(0.01)
 
 
 class Place(Protocol):
@@ -61,32 +44,6 @@ class Place(Protocol):
 
     def fail_over(self) -> bool:
         """Put what was kept in its place, or a standby; whether what was appended since the backup is lost."""
-
-
-class Follower:
-    """Reads the log bit by bit, as a process that folds it: it begins anew if that is said."""
-
-    def __init__(self, log: PostgresLog) -> None:
-        self.log, self.rows, self.position = log, list[Row](), 0
-
-    async def read(self, most: int = 1 << 30) -> None:
-        looked = False
-        while most > 0:
-            try:
-                if not looked:  # as who waits for the lead does all the while: by that it learns that the log went back
-                    await again(self.log.heartbeat)
-                    looked = True
-                events = await again(lambda: self.log.read(self.position, 7))
-            except (LogArchived, LogReplaced):
-                # A process opens its log anew then.
-                await self.log.close()
-                self.log = PostgresLog(self.log._database, Codec(TYPES))
-                self.rows, self.position = [], 0
-                continue
-            if not events:
-                return
-            self.rows += map(row_of, events)
-            self.position, most = events[-1].position, most - len(events)
 
 
 class Fuzz:
@@ -407,7 +364,3 @@ class Fuzz:
             had = [row[2] for row in follower.rows if row[1] == stream]
             newest = max(row[2] for row in there if row[1] == stream)
             assert had == list(range(had[0], newest + 1)), f"a part of {stream}: {had} of {newest}"
-
-
-def difference(found: list[Row], expected: list[Row]) -> str:
-    return f"not there: {sorted(set(expected) - set(found))[:5]}, too many: {sorted(set(found) - set(expected))[:5]}"

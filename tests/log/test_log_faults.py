@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import TypeVar
 
 import pytest
 
@@ -17,7 +16,7 @@ from controlplane.clock import SystemClock
 from controlplane.log import insistent_line
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
-from controlplane.log.event import LogUnavailable, Recorded, body_of
+from controlplane.log.event import Recorded, body_of
 from controlplane.log.postgres import PostgresLog
 from controlplane.log.read_models import PostgresReadModels
 from controlplane.log.snapshots import Contents, PostgresSnapshots, compressed
@@ -26,21 +25,10 @@ from controlplane.runtime.gate import Gate
 from controlplane.runtime.leader import Leader
 from tests.log.archived import connected
 from tests.log.faults import AFTER, BEFORE, HOWS, Faults, failing
+from tests.log.followers import again
 from tests.log.words import ROLE, TYPES, Saw, everything, request, saw
 from tests.support.deep import deep_but
 from tests.support.waiting import PATIENCE
-
-T = TypeVar("T")
-
-
-async def again(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask as whoever runs a log does: until it answers."""
-    for _ in range(200):
-        try:
-            return await ask()
-        except LogUnavailable:
-            await asyncio.sleep(0.002)
-    raise AssertionError("it never answers")
 
 
 class Scenario:
@@ -193,7 +181,8 @@ async def test_a_statement_of_each_kind_fails_and_the_log_is_the_same(
     faults, scenario = Faults(how, kinds=True), Scenario(database_url, how)
     with failing(faults):
         await scenario.play()
-    # Two may not come to it: where a snapshot is in the chain is not said if its answer was lost, and nobody need listen.
+    # Two may not come to it: where a snapshot is in the chain is not said if its answer was lost, and nobody has to
+    # listen.
     assert len(set(statements) - set(faults.failed)) <= 2
     assert await held(database_url, scenario) == log
     assert scenario.told == told

@@ -70,6 +70,17 @@ def terminate(on: Replication, application: str) -> None:
             )
 
 
+async def waiting_for_its_standby(on: Replication, log: PostgresLog) -> asyncio.Task[int]:
+    """Append once; then cut the standby off, and append what waits for it."""
+    await log.take_epoch("one")
+    await log.append(request(saw("a", 1)))
+    await asyncio.to_thread(on.part, "two")
+    waits = asyncio.create_task(log.append(request(saw("a", 2))))
+    stuck = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    await asyncio.to_thread(on.until, lambda: on.ask(FIRST, stuck), "a commit that waits for the standby")
+    return waits
+
+
 @pytest.mark.parametrize("way", deep_after(1, [signal.SIGKILL, signal.SIGQUIT]))
 async def test_nothing_that_was_acknowledged_is_lost_with_a_synchronous_primary(way: signal.Signals) -> None:
     """The writer goes on by itself on the new primary, under the epoch that it has; the third member follows that
@@ -104,12 +115,7 @@ async def test_a_commit_that_no_standby_has_is_not_acknowledged_and_is_not_in_th
     with pair("two") as on:
         async with postgres_opener(on.url) as opener:
             log, reader = opener("main"), opener("main")
-            await log.take_epoch("one")
-            await log.append(request(saw("a", 1)))
-            await asyncio.to_thread(on.part, "two")
-            waits = asyncio.create_task(log.append(request(saw("a", 2))))
-            stuck = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            await asyncio.to_thread(on.until, lambda: on.ask(FIRST, stuck), "a commit that waits for the standby")
+            waits = await waiting_for_its_standby(on, log)
             assert [one.event.n for one in await everything(reader)] == [1]
             assert not waits.done()
             on.kill()
@@ -124,12 +130,7 @@ async def test_a_process_that_ends_lets_nobody_see_a_commit_that_no_standby_has(
     with pair("two") as on:
         async with postgres_opener(on.url) as opener:
             log = opener("main")
-            await log.take_epoch("one")
-            await log.append(request(saw("a", 1)))
-            await asyncio.to_thread(on.part, "two")
-            waits = asyncio.create_task(log.append(request(saw("a", 2))))
-            stuck = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            await asyncio.to_thread(on.until, lambda: on.ask(FIRST, stuck), "a commit that waits for the standby")
+            waits = await waiting_for_its_standby(on, log)
             await log.close()
             await asyncio.gather(waits, return_exceptions=True)
             assert [one.event.n for one in await everything(opener("main"))] == [1]

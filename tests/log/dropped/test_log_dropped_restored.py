@@ -108,7 +108,7 @@ async def test_into_a_database_that_has_nothing_of_it(
     sealed = rows(log, EVENTS.replace("ORDER", "AND position <= 60 ORDER"))
     dropped(log, tmp_path)
     with another(postgres_server, migrated_template) as url, connected(url) as auditor:
-        assert restored(auditor, tmp_path, bodies=True) == RestoreResult(1, 60, 60, 20)
+        assert restored(auditor, tmp_path, bodies=True) == RestoreResult(1, 60, 60, 20, made=True)
         assert rows(auditor) == sealed
         found = verify(auditor, "main")
         assert (found.first, found.last, found.wrong) == (1, 60, [])
