@@ -118,7 +118,7 @@ class QueueFacts(Value):
     of its container; `builtin`: this service decides on quota, and no Kueue does."""
 
     controller_name: str
-    origin: str = "multikueue"
+    origin: str
     builtin: bool = False
     profiles: bool = False
     checks: Objects = NOT_ASKED

@@ -96,6 +96,7 @@ def database(**more: Any) -> DatabaseFacts:
 def queues(**more: Any) -> QueueFacts:
     found = QueueFacts(
         controller_name=NAME,
+        origin="multikueue",
         checks=[check()],
         configs=[config("a", "b")],
         clusters=[mk_cluster("a"), mk_cluster("b")],
