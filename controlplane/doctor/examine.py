@@ -79,7 +79,7 @@ def _kinds_of(kinds: Sequence[Kind], is_target: bool) -> Sequence[Kind]:
 async def _fleet(
     settings: Settings, open_management: OpenManagement, clock: Clock, seconds: float
 ) -> tuple[ClusterFacts, QueueFacts, Mapping[str, ClusterFacts]]:
-    empty = QueueFacts(controller_name=settings.multikueue.controller_name)
+    empty = QueueFacts(controller_name=settings.multikueue.controller_name, origin=settings.multikueue.origin)
     try:
         server = await asyncio.wait_for(open_management(), seconds)
     except Exception as error:
