@@ -319,6 +319,9 @@ class Fuzz:
             ahead = len(self.appended) - position
             del self.appended[position:]
             self._kept = None
+            for follower in self.followers:  # who had read more is told when it looks
+                await follower.read(1)
+                assert follower.position <= position, "it was not told that the log went back"
         told = await outcome(self.leader, request(saw("long/a", -1)))
         if ahead:
             assert told in ("LogReplaced", "Fenced"), told
