@@ -61,7 +61,7 @@ def test_profiles_that_cannot_be_used_name_their_fields(refused: Refused, tmp_pa
         ("a: !!int ", "is not YAML"),
         ("[" * 3000, "is nested too deep"),
         ("- a", "is not a KubeSchedulerConfiguration, but list"),
-        ("profiles: &a [*a]\n", "nested too deep to be read"),
+        ("profiles: &a [*a]\n", "contains itself; write it out"),
     ],
 )
 def test_a_file_that_is_no_configuration(refused: Refused, tmp_path: Path, text: str, told: str) -> None:
