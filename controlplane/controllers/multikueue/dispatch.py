@@ -46,8 +46,7 @@ def dispatch(pass_: WorkloadPass, local: WorkloadObserved, check: CheckState, ro
         pass_.clear_names(local)
         return
     if job.deleting and pass_.state.remote(pass_.state.winner).job is None:
-        # Kueue deletes the pods of a group that it evicts, and may reserve quota again while a finalizer keeps them:
-        # what would be started for them would be taken back for those that come in their place.
+        # Pods of a group that Kueue evicted: what is started for them is taken back for those in their place.
         pass_.remove_everywhere(WorkloadReason.STALE_COPY)
         return
     if pass_.state.winner:
