@@ -10,21 +10,9 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.hosting import engine_settings
 from controlplane.controllers.quota.engine.explain import explain
 from controlplane.controllers.quota.engine.usage_history import AdmissionFairSharing
-from controlplane.kube.kinds import Json
 from controlplane.settings.load import resolve
-from tests.quota.admission.scene import NS, Scene
+from tests.quota.admission.scene import GPU, NS, Scene, pod_set
 from tests.support.rows import each
-
-GPU = "example.com/gpu"
-
-
-def pod_set(name: str, **requests: str) -> Json:
-    asked = {resource.replace("gpu", GPU): amount for resource, amount in requests.items()}
-    return {
-        "name": name,
-        "count": 1,
-        "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": asked}}]}},
-    }
 
 
 def test_a_workload_waits_for_what_its_queue_does_not_name() -> None:

@@ -191,8 +191,9 @@ def objection(index: WorkloadIndex, policy: MultiKueuePolicy) -> str:
     if not found:
         return ""
     named = ", ".join(f"{state.namespace}/{state.name}" for state in found[:_NAMED])
+    count = f"{len(found)} Workload{'' if len(found) == 1 else 's'}"
     return (
-        f'multikueue.origin is "{policy.origin}", and {len(found)} Workloads have copies on workers that were made with '
+        f'multikueue.origin is "{policy.origin}", and workers have copies of {count} that were made with '
         f'"{said.origin}", such as {named}: set it to "{said.origin}", or change it once they have ended'
     )
 

@@ -35,13 +35,20 @@ from controlplane.settings import Settings
 from tests.support.scenes import SceneLog
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NS = "team"
+NS, GPU = "team", "example.com/gpu"
 Place = tuple[Kind, str, str]
 
 
 def quota(cpu: str, flavor: str = "default", **limits: str) -> Json:
     resources = [{"name": "cpu", "nominalQuota": cpu, **limits}]
     return {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
+
+
+def pod_set(name: str, **requests: str) -> Json:
+    """One pod that asks for some resources; `gpu` is that of an extended resource."""
+    asked = {GPU if resource == "gpu" else resource: amount for resource, amount in requests.items()}
+    container = {"name": "c", "resources": {"requests": asked}}
+    return {"name": name, "count": 1, "template": {"spec": {"containers": [container]}}}
 
 
 class Scene(SceneLog):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from controlplane.controllers.quota.engine.settings import EngineSettings
-from tests.quota.admission.scene import Scene
-from tests.quota.test_undeclared import pod_set
+from tests.quota.admission.scene import Scene, pod_set
 
 
 def test_who_waits_is_tried_again_with_other_settings() -> None:

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 from controlplane.controllers.quota.admission import events
 from controlplane.kube import kinds
-from tests.quota.admission.scene import Scene, quota
-from tests.quota.test_undeclared import pod_set
+from tests.quota.admission.scene import Scene, pod_set, quota
 from tests.support.rows import each
 
 
