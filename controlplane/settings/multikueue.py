@@ -69,7 +69,8 @@ class MultiKueue(Value, rename="camel"):
         Setting(
             LABEL_VALUE,
             "The ownership mark on everything created on workers (label `kueue.x-k8s.io/multikueue-origin`). "
-            "Objects with another mark are never touched.",
+            "Objects with another mark are never touched. The service refuses to run with another one than before while "
+            "workers have copies with that.",
         ),
     ] = "multikueue"
     namespace: Annotated[

@@ -152,7 +152,7 @@ async def serve_webhook(
     which names the settings of a section.
     """
     app = web.Application(client_max_size=_LARGEST)
-    large = _Large()
+    large = _LargeReviews()
     for path, answer in answers.items():
         app.router.add_post(path, functools.partial(_handle, answer, large))
     guard = Guard(_MOST)
@@ -160,7 +160,7 @@ async def serve_webhook(
     return Webhook(server, certificate)
 
 
-class _Large:
+class _LargeReviews:
     """The large reviews of one port: those that are being read and answered, and those that wait meanwhile."""
 
     def __init__(self) -> None:
@@ -168,10 +168,10 @@ class _Large:
         self.waiting = 0
 
 
-class _Turn:
+class _LargeReview:
     """A large review that is under way. While it waits for what it rests on, the next one is read in its place."""
 
-    def __init__(self, large: _Large) -> None:
+    def __init__(self, large: _LargeReviews) -> None:
         self._large, self._waits = large, False
 
     def may_wait(self) -> bool:
@@ -190,7 +190,7 @@ class _Turn:
             self._large.under_way.release()
 
 
-async def _handle(answer: Answer, large: _Large, request: web.Request) -> web.Response:
+async def _handle(answer: Answer, large: _LargeReviews, request: web.Request) -> web.Response:
     length = request.content_length
     if length is not None and length <= _SMALL and "Content-Encoding" not in request.headers:
         return await _answered(answer, await request.read(), always)
@@ -199,19 +199,19 @@ async def _handle(answer: Answer, large: _Large, request: web.Request) -> web.Re
             await large.under_way.acquire()
     except TimeoutError:
         return web.Response(status=503, text="too many large reviews come at once: ask again\n")
-    turn = _Turn(large)
+    review = _LargeReview(large)
     try:
         async with asyncio.timeout(_ARRIVES):
             body = await request.read()
-        return await _answered(answer, body, turn.may_wait)
+        return await _answered(answer, body, review.may_wait)
     except TimeoutError:
         return web.Response(status=408, text="the review did not come in time\n")
     finally:
-        turn.over()
+        review.over()
 
 
 def always() -> bool:
-    """There is room for a review that waits."""
+    """Return that there is room for a review that waits."""
     return True
 
 
