@@ -247,6 +247,12 @@ class Scene:
         self.fold(self.stream, observations.CloneGone(namespace=NS, name=self.wl, uid=uid), cluster)
         return self
 
+    def absent(self, cluster: str) -> Scene:
+        """The cluster was asked for the copy by its name, and does not have it."""
+        absent = observations.CloneAbsent(namespace=NS, name=self.wl)
+        self.fold(f"refused/{cluster}/{WORKLOADS.name}/{NS}/{self.wl}", absent, cluster)
+        return self
+
     def remote_job(self, cluster: str, **changes: Any) -> Scene:
         known = self._remote_jobs.setdefault(cluster, {"suspended": True, "status": "00" * 32, "prebuilt": self.wl})
         known.update(changes)

@@ -261,7 +261,7 @@ def test_a_changed_priority_is_written_in_place() -> None:
 
 
 def test_names_left_over_from_an_attempt_before_are_cleared_first() -> None:
-    scene = Scene("a").job().workload({"QuotaReserved": True}, cluster_name="a")
+    scene = Scene("a").job().workload({"QuotaReserved": True}, cluster_name="a").absent("a")
     assert scene.names() == ["NamesClear"]
 
 

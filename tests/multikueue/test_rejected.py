@@ -84,7 +84,7 @@ def test_a_rejected_workload_whose_job_was_not_seen_yet_stays_rejected() -> None
 
 def test_names_left_behind_are_cleared_beside_it() -> None:
     scene = Scene("a").job(managed_by="").workload({"QuotaReserved": False}, check="Rejected", cluster_name="a")
-    assert scene.names() == ["NamesClear"]
+    assert scene.absent("a").names() == ["NamesClear"]
 
 
 @pytest.mark.parametrize("check", ["Pending", "Rejected"])

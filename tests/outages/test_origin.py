@@ -4,11 +4,17 @@ beside them."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
+from controlplane.controllers.multikueue import copy_reads
+from controlplane.kube.kinds import JOBS, WORKLOADS
+from controlplane.settings import Settings
 from controlplane.settings.load import SettingsError
-from tests.outages.stage import Stage, running_on_a, settings
+from tests.outages.stage import NS, Stage, check_of, running_on_a, settings
 
 MakeStage = Callable[..., Awaitable[Stage]]
 
@@ -39,3 +45,59 @@ async def test_another_origin_is_taken_once_all_copies_are_gone(stage: MakeStage
     await on.up(wanted=settings(origin="another"))
     on.submit_for("again")
     await on.running(name="again")
+
+
+def of_new_log(**multikueue: Any) -> Settings:
+    """The settings of a service whose log has nothing yet."""
+    found = settings(**multikueue)
+    return msgspec.structs.replace(found, database=msgspec.structs.replace(found.database, log="new"))
+
+
+def remove_copy(on: Stage) -> None:
+    """Delete what the cluster a has of the job."""
+    store = on.worker("a").store
+    for kind in (JOBS, WORKLOADS):
+        (found,) = [one for one in store.records(kind) if "train" in one.name]
+        store.delete(kind, NS, found.name)
+
+
+async def test_a_new_log_starts_nothing_beside_a_copy_of_another_origin(
+    stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who dispatched it before had an origin that the settings do not have, and no watch shows its copy."""
+    monkeypatch.setattr(copy_reads, "_FIRST", timedelta(milliseconds=200))
+    on = await running_on_a(stage)
+    await on.replica.stop()
+    await on.up(wanted=of_new_log(origin="another"))
+    on.make_room("b")
+    said = (await on.until(lambda: on.said("ObservationRefused", "a"), "what is in the place of the copy"))[0]
+    assert said["error"].endswith(
+        'it is "multikueue", and multikueue.origin is "another": whoever made it may run its job'
+    )
+    on.submit_for("beside")
+    await on.running(name="beside")
+    assert (on.running_on(), on.jobs()) == ("a", {"a"})
+    assert check_of(on.workload())["state"] == "Ready"
+    remove_copy(on)
+    await on.until(lambda: on.said("WinnerChosen", attempt=1), "it is dispatched again")
+    await on.running()
+
+
+async def test_a_new_log_takes_over_copies_of_its_origin_and_asks_for_none(stage: MakeStage) -> None:
+    on = await running_on_a(stage)
+    await on.replica.stop()
+    on.forget_counts()
+    await on.up(wanted=of_new_log())
+    on.end("a")
+    await on.done()
+    assert on.said("CloneAbsent") == on.said("ObservationRefused") == []
+    assert on.count("a", "get", WORKLOADS) == 0
+
+
+async def test_a_copy_that_went_while_there_was_no_log_is_asked_for_and_dispatched_anew(stage: MakeStage) -> None:
+    on = await running_on_a(stage)
+    await on.replica.stop()
+    remove_copy(on)
+    await on.up(wanted=of_new_log())
+    await on.running()
+    assert len(on.said("CloneAbsent", "a")) == 1

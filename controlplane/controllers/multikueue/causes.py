@@ -93,7 +93,7 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
         R.ADMITTED_ON_WORKER: ("{c}/j.present", "{c}/w.admitted", "winner"),
         R.TOPOLOGY_ASSIGNED: ("{c}/w.topology", "w.topology", "w.cluster"),
         R.REMOTE_EVICTED: ("{c}/w.evicted",),
-        R.REMOTE_GONE: ("{c}/w.present", "{c}/j.present", *_UNFIT, "route"),
+        R.REMOTE_GONE: ("{c}/w.present", "{c}/j.present", *_UNFIT, "route", "absent/{c}"),
         R.REMOTE_LOST: ("cluster/{c}.lost", "cluster/{c}.forgotten", "cluster/{c}.view", "outage"),
         R.OUT_OF_SYNC: ("{c}/w.finished",),
         R.NO_CLUSTER_NAME: ("w.checks", "w.cluster"),
@@ -130,7 +130,18 @@ CAUSES: Mapping[type[events.WorkloadDecision], Mapping[str, tuple[str, ...]]] = 
 
 MAY_CAUSE: Mapping[str, frozenset[str]] = {
     "workload": frozenset(
-        ("workload", "job", "cluster", "admissioncheck", "multikueueconfig", "clusterqueue", "fleet", "service", "fit")
+        (
+            "workload",
+            "job",
+            "cluster",
+            "admissioncheck",
+            "multikueueconfig",
+            "clusterqueue",
+            "fleet",
+            "service",
+            "fit",
+            "refused",
+        )
     ),
     "cluster": frozenset(("cluster", "service")),
     "admissioncheck": frozenset(("admissioncheck", "multikueueconfig", "cluster", "service")),
@@ -148,6 +159,8 @@ def may_cause(cause: str, stream: str, job: str) -> bool:
         return False
     if kind == of == "workload":
         return cause == stream
+    if kind == "refused":
+        return cause.endswith(stream.removeprefix(of))
     return kind not in ("job", "fit") or not job or cause.partition("/")[2] == job.partition("/")[2]
 
 

@@ -20,6 +20,7 @@ from controlplane.controllers.multikueue import conditions, render
 from controlplane.controllers.multikueue.anticipation import anticipated, leads_nowhere
 from controlplane.controllers.multikueue.causes import about, causes_of
 from controlplane.controllers.multikueue.context import MultiKueuePolicy, WorkloadContext
+from controlplane.controllers.multikueue.copy_reads import CopyReads
 from controlplane.controllers.multikueue.decide import decide
 from controlplane.controllers.multikueue.events import (
     EVENTS,
@@ -70,7 +71,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
     types: Sequence[type[Event]] = (*connectivity.EVENTS, *EVENTS)
     FAILED, UNNEEDED = EffectFailed, EffectUnneeded
 
-    GIVEN = ("policy", "identity", "_observer", "_own", "_granted", "_looked_at", "_chosen")
+    GIVEN = ("policy", "identity", "_observer", "_own", "_granted", "_looked_at", "_chosen", "copies")
     ENDING = frozenset({"workload", "job"})
     """The first words of the streams of which no fold needs an event any more at some time: see `leaves_nothing`."""
 
@@ -81,6 +82,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         self._looked_at = 0
         self._chosen: dict[str, Unfolded] = {}
         self._own = OwnObjects(self.index) if policy.own_only else None
+        self.copies = CopyReads(self.index)
         self._observer = WorkloadObserver(
             policy.adapters,
             policy.controller_name,
@@ -214,7 +216,8 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         around = self.index.positions(state) if plan.decisions else ()
         causes = causes_of(plan.decisions, state, around)
         events = [_event(stream, decision, cause) for decision, cause in zip(plan.decisions, causes, strict=True)]
-        return Decided(events, state.version, plan.wake, others)
+        wakes = [at for at in (plan.wake, self.copies.asked_again(stream, state, context, now)) if at is not None]
+        return Decided(events, state.version, min(wakes, default=None), others)
 
     def _with_choices(self, context: WorkloadContext, state: WorkloadState) -> WorkloadContext:
         """Return the context with the choices of clusters in it that were decided a moment ago and are not folded yet:

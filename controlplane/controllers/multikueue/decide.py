@@ -19,6 +19,7 @@ from controlplane.controllers.multikueue.ended import end_is_told, finish_as_ano
 from controlplane.controllers.multikueue.events import GroupPodChosen, WorkloadDecision
 from controlplane.controllers.multikueue.final_status import late_status
 from controlplane.controllers.multikueue.members import next_of_group
+from controlplane.controllers.multikueue.named_copies import unseen_on
 from controlplane.controllers.multikueue.objects import EXECUTION_POLICY
 from controlplane.controllers.multikueue.observations import CheckState, JobObserved, WorkloadObserved
 from controlplane.controllers.multikueue.reasons import WorkloadReason
@@ -49,7 +50,7 @@ def decide(state: WorkloadState, context: WorkloadContext, now: datetime) -> Pas
     elif local.deleting:
         pass_.remove_everywhere(WorkloadReason.LOCAL_DELETED)
         rest_of_deleted(pass_)
-    else:
+    elif not unseen_on(state, context):
         _workload(pass_, local)
     return pass_.plan
 

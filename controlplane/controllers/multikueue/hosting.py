@@ -91,7 +91,9 @@ def host(settings: Settings, policy: MultiKueuePolicy) -> Sequence[HostedControl
     flavors = [WatchSpec(kind) for kind in KINDS] if policy.scoring and policy.scoring.flavors_weight else []
     return (
         HostedController(
-            registration=Registration("multikueue", fleet, _STREAMS, frozenset({FIT}), anticipating=fleet),
+            registration=Registration(
+                "multikueue", fleet, _STREAMS, frozenset({FIT}), anticipating=fleet, reading=fleet.copies
+            ),
             home=[*(WatchSpec(kind) for kind in HOME_KINDS), *queues, *own] if policy.dispatches else (),
             workers=[*(WatchSpec(kind, origin) for kind in (WORKLOADS, *jobs)), *flavors] if policy.dispatches else (),
             knows=fleet.index,

@@ -141,6 +141,15 @@ class WorkloadGone(ObjectGone):
     """The Workload was deleted from the management cluster."""
 
 
+class CloneAbsent(Event):
+    """A worker was asked for the copy that `clusterName` names and no watch shows: it is not there, by the API server's
+    own `message`."""
+
+    namespace: str
+    name: str
+    message: str = ""
+
+
 class JobEnd(Part):
     """How the user's job ended, by its status."""
 
@@ -357,4 +366,5 @@ OBSERVATIONS: tuple[type[Event], ...] = (
     RemoteJobObserved,
     RemoteJobGone,
     ObservationRefused,
+    CloneAbsent,
 )

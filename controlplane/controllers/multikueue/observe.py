@@ -185,7 +185,7 @@ class WorkloadObserver:
         stream = workload_stream(last["namespace"], bound) if bound else self._stream_of_job(cluster, last["uid"])
         if not stream and ORIGIN_LABEL in fields.section(meta(obj), "labels"):
             # It was refused, for it names no Workload, and that is perhaps not folded yet.
-            stream = _refused_stream(cluster, kind, last["namespace"], last["name"])
+            stream = refused_stream(cluster, kind, last["namespace"], last["name"])
         return (stream, observations.RemoteJobGone(kind=kind.name, **last), ()) if stream else None
 
     def _is_made(self, cluster: str, kind: Kind, obj: Json) -> bool:
@@ -347,8 +347,9 @@ def _cluster(obj: Json) -> _Built:
 def _refused(cluster: str, kind: Kind, obj: Json, error: Exception) -> _Built:
     body = body_of(obj)
     event = observations.ObservationRefused(**fields.refusal(kind, obj, error), object=body.ref)
-    return _refused_stream(cluster, kind, event.namespace, event.name), event, (body,)
+    return refused_stream(cluster, kind, event.namespace, event.name), event, (body,)
 
 
-def _refused_stream(cluster: str, kind: Kind, namespace: str, name: str) -> str:
+def refused_stream(cluster: str, kind: Kind, namespace: str, name: str) -> str:
+    """Return the stream of what is said of an object that cannot be read."""
     return f"refused/{cluster}/{kind.name}/{namespace}/{name}"

@@ -135,6 +135,7 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.LocalQueueGone: "LocalQueue is gone",
         observations.CloneObserved: lambda e: f"copy {face(e)}",
         observations.CloneGone: "copy is gone",
+        observations.CloneAbsent: "copy was asked for by its name, and is not there",
         observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
         observations.RemoteJobGone: "job's copy is gone",
         worker_queues.WorkerClusterQueueObserved: lambda e: f"worker's ClusterQueue {e.name} has {_left(e)}",

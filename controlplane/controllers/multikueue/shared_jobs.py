@@ -14,7 +14,7 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.existing import ExistingObjects, is_slice
 from controlplane.controllers.multikueue.job_changes import fold_moved
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
-from controlplane.controllers.multikueue.state import fold_remote, fold_unreadable
+from controlplane.controllers.multikueue.state import fold_absent, fold_remote, fold_unreadable
 from controlplane.controllers.multikueue.strays import StrayCopies
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
@@ -75,6 +75,11 @@ class SharedJobs(ExistingObjects):
             if state is not None and recorded.cluster in state.remotes:
                 self.workloads[stream] = fold_unreadable(state, recorded.cluster, event)
                 self._enqueue(stream)
+        elif type(event) is observations.CloneAbsent:
+            own = workload_stream(event.namespace, event.name)
+            if (state := self.workloads.get(own)) is not None:
+                self.workloads[own] = fold_absent(state, recorded)
+                self._enqueue(own)
         if (copy := self.unread.fold(recorded)) is None:
             return
         kind, namespace, name = copy

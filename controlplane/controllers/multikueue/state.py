@@ -77,6 +77,12 @@ def fold_unreadable(state: WorkloadState, cluster: str, seen: observations.Obser
     return _replace(closed(state, target), remotes={**state.remotes, cluster: remote})
 
 
+def fold_absent(state: WorkloadState, recorded: Recorded) -> WorkloadState:
+    """Return the state after a cluster said, on another stream, that it does not have the copy."""
+    positions = {**state.positions, f"absent/{recorded.cluster}": recorded.position}
+    return _replace(state, absent=state.absent | {recorded.cluster}, positions=positions)
+
+
 def _fold_gone(state: WorkloadState, event: observations.WorkloadGone) -> WorkloadState:
     if state.local is not None and state.local.uid != event.uid:
         return state
@@ -107,7 +113,7 @@ def _fold_local(state: WorkloadState, seen: observations.WorkloadObserved) -> Wo
         seen = _replace(seen, owner=before.owner)  # of the owners of a group the one stays that its job is known by
     if before is not None and before.uid != seen.uid:
         # Another object of the same name: nothing that was decided for the old one holds.
-        state = _replace(end_attempt(state), ended={}, ends={}, told=None, cloned={})
+        state = _replace(end_attempt(state), ended={}, ends={}, told=None, cloned={}, absent=frozenset())
     if state.dispatching and (not seen.is_true("QuotaReserved") or seen.is_true("Evicted")):
         state = end_attempt(state)
     winner = state.winner or (before.cluster_name if before is not None and seen.lost_name(before) else "")

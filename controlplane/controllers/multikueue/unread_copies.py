@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.observations import (
+    CloneAbsent,
     CloneGone,
     CloneObserved,
-    Observation,
+    ObjectGone,
     ObservationRefused,
     RemoteJobGone,
     RemoteJobObserved,
@@ -35,6 +36,10 @@ class UnreadCopies:
         self._refusals: dict[Copy, dict[str, ObservationRefused]] = {}
         self._streams: dict[tuple[str, str], str] = {}
         self._ended_by: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._refusals)
 
     @property
     def ended_by(self) -> Collection[str]:
@@ -73,14 +78,14 @@ class UnreadCopies:
         if not self._refusals:
             return None
         match event := recorded.event:
-            case CloneObserved() | CloneGone() | WorkloadObserved() | WorkloadGone():
+            case CloneObserved() | CloneGone() | CloneAbsent() | WorkloadObserved() | WorkloadGone():
                 copy = (WORKLOADS.name, event.namespace, event.name)
             case RemoteJobObserved() | RemoteJobGone():
                 copy = (event.kind, event.namespace, event.name)
             case _:
                 return None
         refusal = self._refusals.get(copy, {}).get(recorded.cluster)
-        if refusal is None or (not isinstance(event, Observation) and event.uid != refusal.uid):
+        if refusal is None or (isinstance(event, ObjectGone) and event.uid != refusal.uid):
             return None
         return copy
 

@@ -43,8 +43,8 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     last written to the pods of a group beside the first, by name. `told`: what was written to the user's job last,
     and how often. `unneeded`: by target, the last write that changed nothing by the API server's own word, while
     its object is seen as it was. `opening`: where a preemption gate is being opened, or was without anybody seeing
-    it yet, and since when. `positions`: where in the log it came to be as it is
-    (`controlplane.controllers.multikueue.facets`)."""
+    it yet, and since when. `absent`: where its copy was asked for by its name, and is not. `positions`: where in the
+    log it came to be as it is (`controlplane.controllers.multikueue.facets`)."""
 
     namespace: str
     name: str
@@ -78,6 +78,7 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
     repeats: Mapping[str, Told] = {}
     unneeded: Mapping[str, events.WorkloadWrite] = {}
     opening: Mapping[str, datetime] = {}
+    absent: frozenset[str] = frozenset()
     positions: Mapping[str, int] = {}
 
     @property
