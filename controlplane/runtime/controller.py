@@ -132,12 +132,13 @@ class OpenRead(msgspec.Struct, frozen=True):
 
 
 class ReadAnswer(msgspec.Struct, frozen=True):
-    """How a read ended: the object, or the API server's no. `not_served`: discovery, looked at anew, does not know the
-    kind.
+    """How a read ended: the object, or the API server's no. `absent`: that says of the object, by its name, that it is
+    not there. `not_served`: discovery, looked at anew, does not know the kind.
     """
 
     object: Json | None = None
     failure: WriteRefusal | None = None
+    absent: bool = False
     not_served: bool = False
 
 

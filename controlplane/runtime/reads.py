@@ -116,7 +116,8 @@ class Reads:
         except ApiError as error:
             if error.status == 401:  # the connection's own events tell of refused credentials
                 return self._rng.uniform(1.0, 4.0)
-            answer = ReadAnswer(failure=WriteRefusal(error.status, error.reason or str(error.status), error.message))
+            failure = WriteRefusal(error.status, error.reason or str(error.status), error.message)
+            answer = ReadAnswer(failure=failure, absent=error.status == 404 and error.name == read.name)
         if not self._controller.is_wanted(read):
             return None
         self._answered.add(read.stream)  # before the append: it may be folded before we hear that it is done

@@ -17,7 +17,8 @@ from tests.multikueue.scene import NS, WL, Scene
 
 RESERVED = {"QuotaReserved": True}
 RUNS = {"QuotaReserved": True, "Admitted": True}
-GONE = ReadAnswer(failure=WriteRefusal(404, "NotFound", "workloads.kueue.x-k8s.io is not found"))
+NOT_FOUND = WriteRefusal(404, "NotFound", f'workloads.kueue.x-k8s.io "{WL}" not found')
+GONE = ReadAnswer(failure=NOT_FOUND, absent=True)
 
 
 def named(check: str = "Ready", **conditions: Any) -> Scene:
@@ -107,6 +108,7 @@ def test_what_is_not_there_is_queued_again() -> None:
         (ReadAnswer(object=copy_of(None)), "it is not there, and multikueue.origin"),
         (ReadAnswer(failure=WriteRefusal(403, "Forbidden", "no rights")), "403 no rights"),
         (ReadAnswer(failure=WriteRefusal(500, "InternalError", "etcd")), "500 etcd"),
+        (ReadAnswer(failure=WriteRefusal(404, "NotFound", "no such path")), "404 no such path"),
         (ReadAnswer(not_served=True), "no kueue.x-k8s.io/v1beta2 is served"),
     ],
 )
@@ -160,4 +162,4 @@ def test_an_answer_says_what_it_was_made_of() -> None:
     assert (found.event.uid, found.event.resource_version) == ("theirs", "7")
     assert [body.ref for body in found.bodies] == [found.event.object]
     gone = reads(scene).answered(read, GONE, scene.now)
-    assert gone.event == CloneAbsent(namespace=NS, name=scene.wl, message="workloads.kueue.x-k8s.io is not found")
+    assert gone.event == CloneAbsent(namespace=NS, name=scene.wl, message=NOT_FOUND.message)

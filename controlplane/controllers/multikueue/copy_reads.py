@@ -23,7 +23,6 @@ from controlplane.runtime.controller import OpenRead, ReadAnswer
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(hours=1)
 """How long the first answer is believed that is not that the copy is not there; then twice as long each time: nobody
 watches what was found, and each answer is in the log."""
-_NOT_FOUND = 404
 
 
 class CopyReads:
@@ -82,7 +81,7 @@ def _read(state: WorkloadState, cluster: str) -> OpenRead:
 
 def _answer(read: OpenRead, answer: ReadAnswer, origin: str) -> tuple[Event, tuple[Body, ...]]:
     failure = answer.failure
-    if failure is not None and failure.code == _NOT_FOUND:
+    if failure is not None and answer.absent:
         return CloneAbsent(namespace=read.namespace, name=read.name, message=failure.message), ()
     if answer.object is not None:
         found = answer.object
