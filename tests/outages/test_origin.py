@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from controlplane.cli import cli
 from controlplane.controllers.multikueue import copy_reads
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.settings import Settings
@@ -78,6 +80,11 @@ async def test_a_new_log_starts_nothing_beside_a_copy_of_another_origin(
     await on.running(name="beside")
     assert (on.running_on(), on.jobs()) == ("a", {"a"})
     assert check_of(on.workload())["state"] == "Ready"
+    told = CliRunner().invoke(
+        cli, ["--database-url", on.url, "why", f"job/{NS}/train", "--log", "new"], catch_exceptions=False
+    )
+    assert "admitted on a, and waits for what is on a to be readable" in told.stdout
+    assert 'it is "multikueue", and multikueue.origin is "another"' in told.stdout
     remove_copy(on)
     await on.until(lambda: on.said("WinnerChosen", attempt=1), "it is dispatched again")
     await on.running()
