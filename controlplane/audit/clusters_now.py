@@ -51,6 +51,7 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
     from controlplane.controllers.connectivity.state import Connection
 
     copies, running, writes = _counts(index)
+    unknown = _unknown(index.workloads.values())
     found = []
     for name in sorted({*index.clusters, *index.connections, *copies}):
         connection = index.connections.get(name, Connection(name=name))
@@ -71,6 +72,7 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
                 "owed": absence.owed,
                 "running": running.get(name, 0),
                 "copies": copies.get(name, 0),
+                "unknown_copies": unknown.get(name, []),
                 "open_writes": writes.get(name, 0),
                 "reason": connection.reason,
                 "message": connection.message,
@@ -81,6 +83,15 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
             }
         )
     return found
+
+
+def _unknown(states: Iterable[WorkloadState]) -> dict[str, list[str]]:
+    """Return by cluster the copies of which it is unknown whose they are, NAMESPACE/NAME."""
+    found: dict[str, list[str]] = {}
+    for state in states:
+        for cluster in state.unknown_on:
+            found.setdefault(cluster, []).append(f"{state.namespace}/{state.name}")
+    return {cluster: sorted(names) for cluster, names in found.items()}
 
 
 def outage_line(outage: dict[str, Any]) -> str:

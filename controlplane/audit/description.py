@@ -110,6 +110,7 @@ def cluster(reader: LogReader, policy: MultiKueuePolicy, name: str, now: datetim
         ("Kinds Off", [f"{kind}: {why}" for kind, why in sorted(one["kinds_off"].items())]),
         ("Running", one["running"]),
         ("Copies", one["copies"]),
+        *([("Unknown Copies", one["unknown_copies"])] if one["unknown_copies"] else []),
         ("Owed", one["owed"]),
         ("Open Writes", one["open_writes"]),
     ]

@@ -181,4 +181,6 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Workl
 
 
 def _copies(state: WorkloadState) -> str:
+    if state.unknown_on:
+        return ""  # they stay
     return f"its copies on {', '.join(sorted(state.remotes))}" if state.remotes else ""

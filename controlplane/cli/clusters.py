@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 COLUMNS = ("name", "state", "since (UTC)", "grace", "owed", "running", "open writes", "identity", "server", "reason")
 WIDE = ("message",)
+_NAMED = 5  # copies in a sentence
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -58,7 +59,8 @@ def clusters(context: click.Context, selector: str | None, watch: bool) -> int |
       clusters, each: name, state, since, lost_since, grace (left, over, never
       or ""), grace_ends_at, stays (Workloads that are not taken from it yet),
       stays_for_ever (of them under never-twice), forgotten, owed, running
-      (Workloads), copies (Workloads that have a copy there), open_writes,
+      (Workloads), copies (Workloads that have a copy there), unknown_copies
+      (names of those of which nobody here knows whose they are), open_writes,
       reason, message, server_version, incarnation, restores,
       kinds_off (kind: message)
     """
@@ -170,7 +172,19 @@ def show(options: Options, labels: LabelSelector | None = None) -> int:
     if outage is not None:
         line(outage_line(outage))
     table(_columns(options), [_row(options, one, now) for one in in_order(found)])
+    for one in in_order(found):
+        _say_unknown(place(one["name"]), one["unknown_copies"])
     return Exit.OK
+
+
+def _say_unknown(cluster: str, copies: Sequence[str]) -> None:
+    """Say which copies on a cluster are left alone, since nobody here knows whose they are."""
+    if copies:
+        rest = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
+        aside(
+            f"{cluster} has copies with our origin of which this log knows nothing, and which do not say that they were "
+            f"made for this management cluster: {', '.join(copies[:_NAMED])}{rest}. They are left alone."
+        )
 
 
 def _listed(index: WorkloadIndex, now: datetime, labels: LabelSelector | None) -> list[dict[str, Any]]:

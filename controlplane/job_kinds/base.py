@@ -20,6 +20,9 @@ from controlplane.kube.requests import merge_diff
 ATTEMPT = "controlplane/attempt"
 """The annotation of a copy with the number of its attempt, where attempts are fenced."""
 
+MADE_FOR = "controlplane/management-cluster"
+"""The annotation of what is made on a worker with the UID of the namespace kube-system of its management cluster."""
+
 Path = tuple[str | int, ...]
 
 

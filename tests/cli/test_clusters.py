@@ -124,8 +124,8 @@ def test_the_list_for_programs(url: str) -> None:
     assert [one["name"] for one in found["clusters"]] == ["@management", "a", "b", "c"]
     c = by_name(url)["c"]
     assert " ".join(c) == (
-        "name state since lost_since grace grace_ends_at stays stays_for_ever forgotten owed running copies open_writes"
-        " reason message server_version incarnation restores kinds_off"
+        "name state since lost_since grace grace_ends_at stays stays_for_ever forgotten owed running copies unknown_copies"
+        " open_writes reason message server_version incarnation restores kinds_off"
     )
     assert (c["state"], c["message"], c["copies"], c["owed"], c["stays"]) == ("Lost", "connection refused", 1, 1, 0)
     assert c["lost_since"] is not None

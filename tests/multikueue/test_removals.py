@@ -112,3 +112,22 @@ def test_what_comes_of_a_removal_late_says_nothing_of_the_copy_that_is_made_in_i
     scene.fold(STREAM, late, "a", caused_by=removal.position)
     assert isinstance(scene.state.effects["a/Workload"].decision, CloneDecided)
     assert not scene.state.trouble
+
+
+def test_what_does_not_say_that_it_was_made_for_us_is_no_orphan_of_ours() -> None:
+    """Another management cluster may have the same origin, and Kueue's copies say nothing."""
+    scene = Scene("a", "b").clone("a", unmarked=True).clone("b")
+    scene.remote_job("a", suspended=False, unmarked=True)
+    scene.tick(minutes=1)
+    assert scene.names() == ["Removal Workload b"]
+    scene.clone_gone("b")
+    assert scene.tick(days=1).names() == []
+    scene.workload({"QuotaReserved": False}).gone()
+    assert scene.names() == ["Removal Job a"], "the log has seen its Workload go"
+
+
+@pytest.mark.parametrize(("clone", "job"), [(True, False), (False, True)])
+def test_one_mark_is_enough(clone: bool, job: bool) -> None:
+    scene = Scene("a").clone("a", unmarked=clone).remote_job("a", suspended=False, unmarked=job)
+    scene.tick(minutes=1)
+    assert scene.names() == ["Removal Job a"]

@@ -28,7 +28,16 @@ from controlplane.app.service import Service
 from controlplane.clock import Clock
 from controlplane.clusters.management_access import from_kubeconfig
 from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.kube.kinds import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, SECRETS, WORKLOADS, Json, meta
+from controlplane.kube.kinds import (
+    JOBS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+    NAMESPACES,
+    SECRETS,
+    WORKLOADS,
+    Json,
+    meta,
+)
 from controlplane.local.witness import Witness
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
@@ -233,6 +242,11 @@ class Stage(Live):
         assert doubled == []
 
     # clusters
+
+    @property
+    def identity(self) -> str:
+        """Who the management cluster is."""
+        return str(meta(self.manager.store.get(NAMESPACES, "", "kube-system"))["uid"])
 
     def lost(self, cluster: str) -> bool:
         """Whether the MultiKueueCluster says that the cluster is not active."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from controlplane.job_kinds import adapters_for
+from controlplane.job_kinds.base import MADE_FOR
 from controlplane.kube.kinds import JOBS, MULTIKUEUE_CONFIGS, WORKLOADS, Json, meta
 from controlplane.runtime.bodies import Bodies
 from tests.multikueue.kep693.rig import user_job
@@ -45,6 +46,7 @@ def made_of(on: Stage, name: str) -> Json:
     assert workload is not None
     (adapter,) = (found for found in adapters_for(["batch/job"]).values() if found.kind == JOBS)
     whole: Json = adapter.clone(_whole(job), NS, name, str(meta(workload)["name"]), "multikueue")
+    whole["metadata"]["annotations"][MADE_FOR] = on.identity
     return whole
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from controlplane.job_kinds.base import MADE_FOR
 from controlplane.job_kinds.gated import HELD
 from controlplane.job_kinds.leaderworkerset import LeaderWorkerSet, workload_name
 from controlplane.kube.kinds import WORKLOADS, Json, meta
@@ -88,7 +89,7 @@ async def test_all_replicas_go_to_one_cluster_with_one_copy_that_goes_with_the_l
     await on.until(lambda: sets.clones() == {where: 2}, "no copy elsewhere")
     assert set(sets.copies()) == {where}
     copy = sets.copies()[where]
-    assert meta(copy)["annotations"] == {ORIGIN_UID: sets.uid}
+    assert meta(copy)["annotations"] == {ORIGIN_UID: sets.uid, MADE_FOR: on.identity}
     assert len(on.said("JobCreationDecided")) == 1
 
     # Another process finds all as it is, and says nothing new.

@@ -89,10 +89,16 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             self.index.stream_of_remote_job,
             self.index.queue,
             is_known=self.index.has_job,
+            identity=self._identity,
             labelled=policy.scoring is not None,
             queued=policy.knows_queues,
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
+
+    def _identity(self) -> str:
+        """Return that of the management cluster, "" as long as it is not known."""
+        management = self.index.connections.get(MANAGEMENT)
+        return management.incarnation if management is not None else ""
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -352,7 +358,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         state = self.index.workloads[write.stream]
         try:
             job = self.index.written(state, decision.part)
-            return render.render(state, job, decision, bodies, self.policy, now)
+            return render.render(state, job, decision, bodies, self.policy, now, self._identity())
         except Obsolete:
             return None
 

@@ -61,8 +61,9 @@ def _exists(job: JobObserved | None) -> bool:
 
 def _orphan(pass_: WorkloadPass) -> None:
     """No Workload of this name: copies go at once if we saw it deleted, else after one GC interval (`runGC` in
-    kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e).
-    Then its job is brought to rest."""
+    kubernetes-sigs/kueue pkg/controller/admissionchecks/multikueue/multikueuecluster.go, ff69552e). Kueue removes all
+    that have its origin; here those stay that the log knows nothing of and that do not say that they were made for this
+    management cluster: another one may have the same origin. Then its job is brought to rest."""
     if pass_.context.hidden:
         return  # there is one that nobody can read: its copies may be what it runs as
     if pass_.state.gone:
@@ -72,7 +73,7 @@ def _orphan(pass_: WorkloadPass) -> None:
     interval, since = pass_.context.policy.gc_interval, pass_.state.orphan_since
     if interval is not None and since is not None:
         if pass_.now >= since + interval:
-            pass_.remove_everywhere(WorkloadReason.ORPHANED)
+            pass_.remove_marked(WorkloadReason.ORPHANED)
         else:
             pass_.wake_at(since + interval)
     if pass_.state.left is not None:

@@ -283,7 +283,7 @@ class CloneObserved(Conditioned):
     """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod
     sets that have one assigned; `size` as in `WorkloadObserved`. `gated`: its spec has MultiKueue's preemption gate;
     `gates`: what its status says of all of them. `awaits`: the admission checks of the worker's own that are not Ready,
-    with what each says."""
+    with what each says. `unmarked`: it does not say that it was made for this management cluster."""
 
     spec_key: str
     active: bool = True
@@ -295,6 +295,7 @@ class CloneObserved(Conditioned):
     gated: bool = False
     gates: list[PreemptionGate] = []
     awaits: dict[str, str] = {}
+    unmarked: bool = False
 
     @property
     def gate(self) -> PreemptionGate | None:
@@ -310,7 +311,8 @@ class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
     which this is the copy for all its Workloads; `prebuilt` is then the first. Of a pod alone: `role`, `succeeded`, and
-    `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded."""
+    `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded. `unmarked` as in
+    `CloneObserved`."""
 
     kind: str
     prebuilt: str = ""
@@ -325,6 +327,7 @@ class RemoteJobObserved(Observation):
     role: str = ""
     succeeded: bool = False
     finalizers: list[str] = []
+    unmarked: bool = False
     status: str
     kept: Kept = {}
 

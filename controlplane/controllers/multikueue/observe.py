@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT, cluster_stream
 from controlplane.controllers.multikueue import flavors, objects, observations, observe_jobs
 from controlplane.controllers.multikueue.spec_keys import spec_key
-from controlplane.job_kinds.base import JobKind
+from controlplane.job_kinds.base import MADE_FOR, JobKind
 from controlplane.kube import fields, kinds
 from controlplane.kube.conditions import conditions_of
 from controlplane.kube.fields import UNFIT, BadValue
@@ -26,6 +27,7 @@ from controlplane.runtime.controller import ObjectChange
 
 _MOST_CLUSTERS = 20
 _Built = tuple[str, Event, tuple[Body, ...]]
+_Copy = TypeVar("_Copy", observations.CloneObserved, observations.RemoteJobObserved)
 Queue = observations.ClusterQueueObserved | observations.LocalQueueObserved
 
 
@@ -51,7 +53,8 @@ class WorkloadObserver:
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
     and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
-    becomes of it concerns us also when it names another controller. `labelled`: jobs are recorded with their labels;
+    becomes of it concerns us also when it names another controller. `identity` is that of the management cluster.
+    `labelled`: jobs are recorded with their labels;
     `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
     workers."""
 
@@ -63,6 +66,7 @@ class WorkloadObserver:
         queue: Callable[[str], Queue | None] = lambda stream: None,
         *,
         is_known: Callable[[str], bool] = lambda stream: False,
+        identity: Callable[[], str] = lambda: "",
         labelled: bool = False,
         queued: bool = False,
         flavored: bool = False,
@@ -70,7 +74,7 @@ class WorkloadObserver:
         self._worker_queues = flavors.QueueObserver(flavored=flavored)
         self._labelled = labelled
         self._queue, self._offered = queue, dict[str, tuple[str, Queue]]()
-        self._stream_of_job, self._is_known = stream_of_job, is_known
+        self._stream_of_job, self._is_known, self._identity = stream_of_job, is_known, identity
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
@@ -153,11 +157,19 @@ class WorkloadObserver:
                 return job_stream(job.kind, job.namespace, job.name), job, bodies
             return self._named[kind][0](obj) if kind in self._named else None
         if kind == kinds.WORKLOADS:
-            return _clone(obj)
+            clone = self._marked(_clone(obj), obj)
+            return workload_stream(clone.namespace, clone.name), clone, ()
         if adapter is None or self._is_made(cluster, kind, obj):
             return None
         copied, bodies = observe_jobs.copied_job(adapter, obj)
-        return workload_stream(copied.namespace, copied.prebuilt), copied, bodies
+        return workload_stream(copied.namespace, copied.prebuilt), self._marked(copied, obj), bodies
+
+    def _marked(self, copy: _Copy, obj: Json) -> _Copy:
+        """Return an observation of a copy, which notes of one that it does not say that it was made for us."""
+        identity = self._identity()
+        if not identity or fields.section(meta(obj), "annotations").get(MADE_FOR) == identity:
+            return copy
+        return msgspec.structs.replace(copy, unmarked=True)
 
     def _gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)
@@ -250,10 +262,10 @@ def _workload(obj: Json, *, flavored: bool = False) -> _Built:
     return workload_stream(event.namespace, event.name), event, (template, applied)
 
 
-def _clone(obj: Json) -> _Built:
+def _clone(obj: Json) -> observations.CloneObserved:
     spec, status = fields.section(obj, "spec"), fields.section(obj, "status")
     owner = objects.owner(obj)
-    event = observations.CloneObserved(
+    return observations.CloneObserved(
         **objects.identity(obj),
         spec_key=spec_key(spec),
         active=spec.get("active") is not False,
@@ -267,7 +279,6 @@ def _clone(obj: Json) -> _Built:
         gates=objects.gates(status),
         awaits=objects.awaited(status),
     )
-    return workload_stream(event.namespace, event.name), event, ()
 
 
 def _check(obj: Json) -> _Built:

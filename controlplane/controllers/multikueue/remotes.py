@@ -52,6 +52,14 @@ class Remote(msgspec.Struct, frozen=True):
         return [*([self.job] if self.job is not None else []), *self.members.values()]
 
     @property
+    def unmarked(self) -> bool:
+        """Whether nothing of what is there says that it was made for this management cluster."""
+        unmarked = [one.unmarked for one in self.jobs]
+        if self.clone is not None:
+            unmarked.append(self.clone.unmarked)
+        return bool(unmarked) and all(unmarked)
+
+    @property
     def may_run(self) -> bool:
         """Whether anything of the job may run there. A pod that nothing but its finalizers keeps does not."""
         return any(not one.finalizing for one in self.jobs)

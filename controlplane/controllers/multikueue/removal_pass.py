@@ -46,6 +46,12 @@ class RemovalPass(RestrainedPass):
                 waiting = self.remove(cluster, reason) or waiting
         return waiting
 
+    def remove_marked(self, reason: WorkloadReason) -> None:
+        """Remove the copies on every reachable cluster that say that they were made for this management cluster."""
+        for cluster, remote in sorted(self.state.remotes.items()):
+            if not remote.unmarked and self.context.in_view(cluster):
+                self.remove(cluster, reason)
+
     def remove(self, cluster: str, reason: WorkloadReason) -> bool:
         """Remove the copy on one cluster, job first; return whether it is still going."""
         remote = self.state.remote(cluster)

@@ -19,7 +19,7 @@ from controlplane.controllers.multikueue.observations import CloneObserved, JobO
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.status_writes import status_request
 from controlplane.controllers.multikueue.workload_state import WorkloadState
-from controlplane.job_kinds.base import ATTEMPT, JobKind
+from controlplane.job_kinds.base import ATTEMPT, MADE_FOR, JobKind
 from controlplane.kube.conditions import MESSAGE_LIMIT, Condition, condition_json
 from controlplane.kube.kinds import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, ObjectRef, Request
 from controlplane.kube.kueue_names import (
@@ -58,13 +58,15 @@ def render(
     bodies: Mapping[str, bytes],
     policy: MultiKueuePolicy,
     now: datetime,
+    made_for: str = "",
 ) -> Request:
-    """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone."""
+    """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone. What is created
+    says that it is `made_for` a management cluster, by its identity."""
     match decision:
         case events.CloneDecided():
-            return _clone(state, decision, body_in(bodies, decision.template), policy)
+            return _made_for(_clone(state, decision, body_in(bodies, decision.template), policy), made_for)
         case events.JobCreationDecided():
-            return _job_clone(state, decision, body_in(bodies, decision.template), policy)
+            return _made_for(_job_clone(state, decision, body_in(bodies, decision.template), policy), made_for)
         case events.StatusRelayDecided():
             if job is None:
                 raise Obsolete("the job is gone")
@@ -87,6 +89,12 @@ def render(
             return status_request(state.local, decision, rest, now, nominated_by_another=policy.dispatcher not in OWN)
 
 
+def _made_for(request: Request, identity: str) -> Request:
+    if identity:
+        request.body["metadata"].setdefault("annotations", {})[MADE_FOR] = identity
+    return request
+
+
 def _clone(state: WorkloadState, decision: events.CloneDecided, template: Json, policy: MultiKueuePolicy) -> Request:
     labels = {key: value for key, value in template["labels"].items() if key != JOB_UID_LABEL}
     metadata: Json = {
@@ -95,7 +103,7 @@ def _clone(state: WorkloadState, decision: events.CloneDecided, template: Json, 
         "labels": {**labels, ORIGIN_LABEL: policy.origin},
     }
     if template["annotations"]:
-        metadata["annotations"] = template["annotations"]
+        metadata["annotations"] = dict(template["annotations"])
     body = {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,

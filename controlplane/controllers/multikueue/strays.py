@@ -33,7 +33,8 @@ def waited_for(context: WorkloadContext) -> Iterator[StrayCopy]:
         goes = other.orphan_since + interval if interval is not None and other.orphan_since is not None else None
         for cluster, remote in sorted(other.remotes.items()):
             if remote.job is not None and context.in_view(cluster):
-                yield StrayCopy(cluster, f"workload/{other.namespace}/{other.name}", goes)
+                stays = remote.unmarked
+                yield StrayCopy(cluster, f"workload/{other.namespace}/{other.name}", None if stays else goes)
 
 
 class StrayCopies:

@@ -96,6 +96,14 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
         """Whether something of it is on a cluster, or may be."""
         return bool(self.remotes or self.effects or self.unsure)
 
+    @property
+    def unknown_on(self) -> list[str]:
+        """The clusters that have a copy of which it is unknown whose it is: the log has nothing else of it, and it does
+        not say that it was made for this management cluster."""
+        if self.local or self.left or self.gone or self.effects or self.unsure:
+            return []
+        return sorted(cluster for cluster, remote in self.remotes.items() if remote.unmarked)
+
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
         return self.remotes.get(cluster, _NOTHING)

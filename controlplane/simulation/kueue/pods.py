@@ -126,6 +126,7 @@ class PodFramework(Behaviour):
             # What others have taken the place of.
             inactive = [pod for pod in pods if not _counts(pod)]
             self._finalize(inactive[: max(0, len(pods) - total)])
+            self._remove(_excess(workload, pods))
         elif _POD.group(pods[0]) and active > total:
             self._core.finish(workload, "OutOfSync", "The prebuilt workload is out of sync with its user job")
             return
@@ -208,9 +209,14 @@ class PodFramework(Behaviour):
     def _stop(self, pods: Sequence[Json], *, all_of_them: bool = False) -> None:
         """Delete the pods that were let go: they cannot be gated again. With their Workload `all_of_them` go."""
         for pod in pods:
-            gated = any(gate["name"] == ADMISSION_GATE for gate in pod["spec"].get("schedulingGates") or ())
-            if not _deleting(pod) and (all_of_them or not (gated or _over(pod))):
+            if not _deleting(pod) and (all_of_them or not (_gated(pod) or _over(pod))):
                 self._core.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"])
+
+    def _remove(self, pods: Sequence[Json]) -> None:
+        """Delete pods that are more than their group has (`removeExcessPods`)."""
+        self._finalize(pods)
+        for pod in pods:
+            self._core.store.delete(PODS, *place_of(pod), uid=meta(pod)["uid"])
 
     def _finalize(self, pods: Sequence[Json]) -> None:
         """Take Kueue's finalizer off pods, which go by that if they are deleted."""
@@ -273,6 +279,21 @@ def _counts(pod: Mapping[str, Any]) -> bool:
 
 def _over(pod: Mapping[str, Any]) -> bool:
     return _POD.outcome(pod.get("status") or {}) is not None
+
+
+def _excess(workload: Json, pods: Sequence[Json]) -> list[Json]:
+    """Return the pods of a group that are more than its Workload's pod sets have: of each role those that were let go
+    first are kept, and then the oldest (`sortActivePods`)."""
+    sets, found = workload["spec"]["podSets"], []
+    for one in sets:
+        active = [pod for pod in pods if _counts(pod) and (len(sets) == 1 or _role(pod) == one["name"])]
+        active.sort(key=lambda pod: (_gated(pod), str(meta(pod)["creationTimestamp"]), meta(pod)["name"]))
+        found += active[one["count"] :]
+    return found
+
+
+def _gated(pod: Mapping[str, Any]) -> bool:
+    return any(gate["name"] == ADMISSION_GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
 def _ending(pods: Sequence[Json]) -> tuple[str, str] | None:

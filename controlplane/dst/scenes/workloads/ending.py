@@ -28,9 +28,10 @@ def unfinished(
     submitted: Mapping[str, Kind],
     deleted: Collection[str],
     planted: Mapping[str, str],
+    made: Collection[str],
 ) -> str:
-    """Return what is not settled yet."""
-    return _jobs(environment, submitted, deleted) or _workers(environment, planted) or _log(environment, index)
+    """Return what is not settled yet; `made`: all jobs that there ever were."""
+    return _jobs(environment, submitted, deleted, made) or _workers(environment, planted) or _log(environment, index)
 
 
 def has_end(index: WorkloadIndex, stream: str) -> bool:
@@ -40,13 +41,15 @@ def has_end(index: WorkloadIndex, stream: str) -> bool:
     return state is not None and bool(state.ended or any(job is not None and job.finished for job in seen))
 
 
-def _jobs(environment: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Collection[str]) -> str:
+def _jobs(
+    environment: WorkloadEnvironment, submitted: Mapping[str, Kind], deleted: Collection[str], made: Collection[str]
+) -> str:
     """Every job that nobody took back has finished, or is rejected, and its Workload with it; what was taken back is
     gone.
     """
     store = environment.management.store
     for name, kind in submitted.items():
-        if wrong := _job(store, kind, name, deleted):
+        if wrong := _job(store, kind, name, deleted, made):
             return wrong
     for record in store.records(WORKLOADS):
         if _unfit(record):
@@ -58,7 +61,7 @@ def _jobs(environment: WorkloadEnvironment, submitted: Mapping[str, Kind], delet
     return _quota(environment, "management")
 
 
-def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
+def _job(store: Store, kind: Kind, name: str, deleted: Collection[str], made: Collection[str]) -> str:
     try:
         job = store.record(kind, "default", name).obj
     except ApiError:
@@ -69,7 +72,7 @@ def _job(store: Store, kind: Kind, name: str, deleted: Collection[str]) -> str:
         return ""
     outcome = ADAPTERS[kind].outcome(job.get("status") or {})
     succeeded = outcome is not None and outcome.success
-    return "" if succeeded or _came_too_late(store, job) else f"{name} has not finished"
+    return "" if succeeded or _came_too_late(store, job) or _came_back(store, job, made) else f"{name} has not finished"
 
 
 def _came_too_late(store: Store, job: Json) -> bool:
@@ -78,8 +81,21 @@ def _came_too_late(store: Store, job: Json) -> bool:
     group = str((job["metadata"].get("labels") or {}).get(GROUP) or "")
     waits = (job.get("status") or {}).get("phase", "Pending") == "Pending"
     gated = waits and bool((job.get("spec") or {}).get("schedulingGates")) and "-try-" in job["metadata"]["name"]
+    return gated and _has_finished(store, group)
+
+
+def _came_back(store: Store, job: Json, made: Collection[str]) -> bool:
+    """Whether a pod failed, by being deleted, that another took the place of, and that a backup brought back in the
+    place of that one: its group has finished with the other."""
+    group = str((job["metadata"].get("labels") or {}).get(GROUP) or "")
+    name, failed = job["metadata"]["name"], (job.get("status") or {}).get("phase") == "Failed"
+    replaced = any(one.startswith(f"{name.partition('-try-')[0]}-try-") and one != name for one in made)
+    return failed and replaced and _has_finished(store, group)
+
+
+def _has_finished(store: Store, group: str) -> bool:
     found = [one for one in store.records(WORKLOADS) if one.name == group]
-    return gated and bool(found) and is_true(found[0].obj, "Finished")
+    return bool(found) and is_true(found[0].obj, "Finished")
 
 
 def _unfit(record: Record) -> bool:

@@ -195,7 +195,7 @@ class WorkloadRun(SceneRun):
         if not any(replica.leading for replica in self.replicas.values()):
             return "nobody leads"
         expected = {name: kind for name, kind in self.submitted.items() if not self.unknown_ends.excuses(self, name)}
-        return unfinished(self.environment, self.shadow.index, expected, self.deleted, self.planted)
+        return unfinished(self.environment, self.shadow.index, expected, self.deleted, self.planted, self.made)
 
     def at_the_end(self) -> None:
         """Compare the log with the clusters, and a fold of it with ours."""
