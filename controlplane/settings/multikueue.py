@@ -89,7 +89,10 @@ class MultiKueue(Value, rename="camel"):
     ] = "kueue.x-k8s.io/multikueue"
     gc_interval: Annotated[
         timedelta,
-        Setting(Duration(zero="off"), "How long a copy stays that was made for this management cluster and has no Workload there."),
+        Setting(
+            Duration(zero="off"),
+            "How long a copy stays that was made for this management cluster and has no Workload there.",
+        ),
     ] = timedelta(minutes=1)
     worker_lost_timeout: Annotated[
         timedelta,
