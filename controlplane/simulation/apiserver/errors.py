@@ -27,8 +27,8 @@ class ApiRefusal(ApiError):  # noqa: N818 - named like its siblings in the port
     def __init__(
         self, status: int, reason: str, message: str, *, details: Json | None = None, retry_after: float | None = None
     ) -> None:
-        super().__init__(status, reason, message, retry_after)
         self.details = details or {}
+        super().__init__(status, reason, message, retry_after, name=str(self.details.get("name", "")))
 
 
 def _details(kind: Kind | None, name: str, causes: Sequence[Json] = ()) -> Json:
