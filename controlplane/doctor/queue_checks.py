@@ -355,9 +355,7 @@ def _origin(facts: Facts) -> Sequence[Finding]:
     if theirs == ours:
         return [_HERE.ok("origin", f"multikueue.origin is that of Kueue's configuration: {ours}")]
     said = f"multikueue.origin is {ours}, and Kueue's configuration has {theirs}: copies that Kueue made are left alone"
-    action = (
-        f"set multikueue.origin to {theirs} if Kueue has dispatched anything: it would be dispatched again beside them"
-    )
+    action = f"set multikueue.origin to {theirs} if Kueue has dispatched anything: nothing of it would go on"
     return [_HERE.warning("origin", said, action)]
 
 
