@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.controllers.candidates.objects import CANDIDATES, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import CANDIDATES, SOURCE_LABEL, SOURCE_UID
 from controlplane.controllers.candidates.source.observations import CandidateGone
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy
+from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
 from controlplane.kube.kinds import Json, meta
+from controlplane.log.event import Recorded
 from controlplane.runtime.controller import ObjectChange
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,6 +25,24 @@ def candidate(cluster: str = "campus") -> Json:
     head = {"namespace": "ns", "name": "web-1", "uid": "c-1", "labels": {SOURCE_LABEL: cluster}}
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     return {"metadata": head, "spec": {"source": origin, "template": template}, "status": {}}
+
+
+def made_by(uid: str) -> Json:
+    """A Candidate with our name that says which cluster made it."""
+    found = candidate()
+    found["metadata"]["annotations"] = {SOURCE_UID: uid}
+    return found
+
+
+def known_as(uid: str) -> SourceCandidates:
+    """A source whose cluster is known by this UID."""
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
+    connected = ClusterConnected(incarnation=uid, kinds=[])
+    recorded = Recorded(
+        position=1, stream=cluster_stream(MANAGEMENT), version=1, event=connected, cluster=MANAGEMENT, recorded_at=NOW
+    )
+    source.fold(recorded)
+    return source
 
 
 def listed(obj: Json) -> Json:
@@ -54,6 +74,30 @@ def test_another_sources_candidate_is_nobodys_news() -> None:
     source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
     for version, gone in (("5", False), ("6", True)):
         assert source.observe(ObjectChange("east", "", CANDIDATES, candidate("other"), version, gone), NOW) is None
+
+
+def test_a_candidate_of_another_cluster_that_has_our_name_is_nobodys_news() -> None:
+    """Settings were copied to it, with the name: what runs for its pods, which are not here, is not given up."""
+    source = known_as("ours")
+    for version, gone in (("5", False), ("6", True)):
+        assert source.observe(ObjectChange("east", "", CANDIDATES, made_by("theirs"), version, gone), NOW) is None
+    for obj in (made_by("ours"), candidate()):
+        assert source.observe(ObjectChange("east", "", CANDIDATES, obj, "5", False), NOW) is not None
+    unknown = known_as("")
+    assert unknown.observe(ObjectChange("east", "", CANDIDATES, made_by("theirs"), "5", False), NOW) is not None
+
+
+def test_a_source_cluster_that_was_built_anew_goes_on_with_what_its_log_knows() -> None:
+    source = known_as("before")
+    new = source.observe(ObjectChange("east", "", CANDIDATES, made_by("before"), "5", False), NOW)
+    assert new is not None
+    source.fold(Recorded(position=2, stream=new.stream, version=1, event=new.event, cluster="east", recorded_at=NOW))
+    source.connections[MANAGEMENT] = known_as("after").connections[MANAGEMENT]
+    seen = source.observe(ObjectChange("east", "", CANDIDATES, made_by("before"), "6", False), NOW)
+    assert seen is not None
+    other = made_by("before")
+    other["metadata"] |= {"name": "web-2", "uid": "c-2"}
+    assert source.observe(ObjectChange("east", "", CANDIDATES, other, "7", False), NOW) is None
 
 
 def test_the_end_of_one_that_could_not_be_read_is_recorded_where_its_refusal_was() -> None:

@@ -34,6 +34,7 @@ LIVE = "live:"  # begins the refs of bodies that are in no log
 SCHEDULER_NAME = "controlplane-candidates"  # what a source pod asks for to be elected
 ELECT_LABEL = f"{GROUP}/elect"  # on a Namespace or a Pod of the source: whether the webhook gives it that scheduler
 SOURCE_LABEL = f"{GROUP}/source"  # on a Candidate and on followed copies: the source cluster's name
+SOURCE_UID = f"{GROUP}/source-uid"  # on a Candidate: the UID of the source cluster's namespace kube-system
 CANDIDATE_LABEL = f"{GROUP}/candidate"  # on the Pod that a target makes: the Candidate's name
 TEMPLATE = f"{GROUP}/template"  # on the Pod that a target makes: the hash of the template that it agrees with
 SCALE_UP = f"{GROUP}/scale-up"  # on the Pod that a target makes: "false" if its autoscaler is not to add nodes for it

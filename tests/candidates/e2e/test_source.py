@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
-from controlplane.controllers.candidates.objects import CANDIDATES
-from controlplane.kube.kinds import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES
+from controlplane.controllers.candidates.objects import CANDIDATES, SOURCE_UID
+from controlplane.kube.kinds import EVENTS, MULTIKUEUE_CLUSTERS, NAMESPACES, meta
 from tests.candidates.e2e.stage import NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
@@ -23,6 +23,9 @@ async def test_the_first_that_is_ready_gets_the_pod_and_the_others_nothing(stage
     it.submit()
     assert await it.placed() == "east"
     await it.until(lambda: len(it.left()) == 2, "only the delegate and its candidate")
+    (made,) = it.targets["east"].candidates()
+    uid = meta(it.store.get(NAMESPACES, "", "kube-system"))["uid"]
+    assert meta(made)["annotations"] == {SOURCE_UID: uid}
     it.targets["east"].show("Running", startTime="2026-01-01T00:00:00Z")
     await it.until(lambda: (it.pod() or {})["status"]["phase"] == "Running", "the delegate's status")
     assert len(it.said("PermitGranted")) == 1

@@ -36,13 +36,20 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class SourceObserver:
-    """Builds the source side's events. `cluster` is our own name: candidates of other sources concern others.
+    """Builds the source side's events. `cluster` is our own name, and `identity` what our cluster is known by: candidates
+    of other sources concern others, also of one that was given our name.
 
     `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
     One that came in the same breath is not folded yet; where it will be recorded is kept until it goes."""
 
-    def __init__(self, cluster: str, scheduler_name: str, stream_of: Callable[[str, str], str]) -> None:
-        self._cluster, self._scheduler, self._stream_of = cluster, scheduler_name, stream_of
+    def __init__(
+        self,
+        cluster: str,
+        scheduler_name: str,
+        stream_of: Callable[[str, str], str],
+        identity: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._cluster, self._scheduler, self._stream_of, self._identity = cluster, scheduler_name, stream_of, identity
         self._coming: dict[tuple[str, str], str] = {}
 
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
@@ -67,8 +74,15 @@ class SourceObserver:
             origin = objects.origin(obj)
             # Ours have the namespace of their pod. One that says otherwise was made by nobody of us.
             ours = origin.cluster == self._cluster and origin.namespace == meta(obj).get("namespace")
-            return candidate(obj) if ours else None
+            return candidate(obj) if ours and not self._is_of_another(place, obj) else None
         return None
+
+    def _is_of_another(self, place: str, obj: Json) -> bool:
+        """Whether a Candidate with our name says that another cluster made it. One that is known is ours: a source
+        cluster that was built anew goes on with its log."""
+        said, identity = section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID), self._identity()
+        known = self._stream_of(place, str(meta(obj).get("uid", "")))
+        return bool(said and identity) and said != identity and not known
 
     def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         metadata = meta(obj)

@@ -19,6 +19,7 @@ from controlplane.controllers.candidates.objects import (
     HINT_TOLERATIONS,
     PODS,
     SOURCE_LABEL,
+    SOURCE_UID,
     stamp,
 )
 from controlplane.controllers.candidates.readiness import as_said
@@ -62,12 +63,20 @@ def bodies_needed(decision: CandidateWrite) -> list[str]:
 
 
 def render(
-    state: SourceState, decision: CandidateWrite, bodies: Mapping[str, bytes], policy: SourcePolicy, now: datetime
+    state: SourceState,
+    decision: CandidateWrite,
+    bodies: Mapping[str, bytes],
+    policy: SourcePolicy,
+    now: datetime,
+    source_uid: str = "",
 ) -> Request:
-    """Return the request of a write; `Obsolete` if its object is gone."""
+    """Return the request of a write; `Obsolete` if its object is gone. A Candidate says by `source_uid` which cluster
+    made it."""
     match decision:
         case CandidateRequested():
-            return _candidate(state, decision, body_in(bodies, decision.template), policy)
+            request = _candidate(state, decision, body_in(bodies, decision.template), policy)
+            request.body["metadata"] |= {"annotations": {SOURCE_UID: source_uid}} if source_uid else {}
+            return request
         case CandidateAmended():
             if state.pod is None or state.pod.uid != decision.uid:
                 raise Obsolete("the pod is gone")
