@@ -23,7 +23,7 @@ async def test_the_first_that_is_ready_gets_the_pod_and_the_others_nothing(stage
     it.submit()
     assert await it.placed() == "east"
     await it.until(lambda: len(it.left()) == 2, "only the delegate and its candidate")
-    (made,) = it.targets["east"].candidates()
+    (made,) = it.targets["east"].candidates
     uid = meta(it.store.get(NAMESPACES, "", "kube-system"))["uid"]
     assert meta(made)["annotations"] == {SOURCE_UID: uid}
     it.targets["east"].show("Running", startTime="2026-01-01T00:00:00Z")

@@ -36,8 +36,8 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class SourceObserver:
-    """Builds the source side's events. `cluster` is our own name, and `identity` what our cluster is known by: candidates
-    of other sources concern others, also of one that was given our name.
+    """Builds the source side's events. `cluster` is our own name, and `identity` what our cluster is known by:
+    candidates of other sources concern others, also of one that was given our name.
 
     `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
     One that came in the same breath is not folded yet; where it will be recorded is kept until it goes."""
