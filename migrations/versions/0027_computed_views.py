@@ -97,8 +97,10 @@ CONFIG = (
 )
 TIMELINE = (
     "WHEN 'CloneGone' THEN 'copy is gone'\n",
-    "WHEN 'CloneGone' THEN 'copy is gone'\n"
-    "                   WHEN 'CloneAbsent' THEN 'copy was asked for by its name, and is not there'\n",
+    (
+        "WHEN 'CloneGone' THEN 'copy is gone'\n"
+        "                   WHEN 'CloneAbsent' THEN 'copy was asked for by its name, and is not there'\n"
+    ),
 )
 SAID = {
     "actors.role": (
