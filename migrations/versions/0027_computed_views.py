@@ -52,6 +52,11 @@ ABSENCES = (
     ),
 )
 RESERVATIONS = ("(n.said ->> 'score')::bigint AS score", "coalesce((n.said ->> 'score')::bigint, 0) AS score")
+# one that is seen to be without its pod was bound
+CANDIDATES = (
+    ("'DelegateStatus')) AS answered_at", "'DelegateStatus', 'DelegateMissing')) AS answered_at"),
+    ("'DelegateStatus')) AS bound_at", "'DelegateStatus', 'DelegateMissing')) AS bound_at"),
+)
 ACTORS = (
     ("'ServiceStopped', 'LogWentBack',", "'ServiceStopped', 'LeadRequested', 'LogWentBack',"),
     ("c.controller, c.type, c.cluster, substring(", "c.controller, c.type, nullif(c.cluster, ''), substring("),
@@ -124,6 +129,7 @@ def upgrade() -> None:
     op.execute(_changed(_view("0018_job_labels.sql", "job_labels"), *LABELS))
     op.execute(_changed(_view("0023_absences.sql", "cluster_absences"), *ABSENCES))
     op.execute(_changed(_view("0017_reservations.sql", "reservations"), RESERVATIONS))
+    op.execute(_changed(_view("0025_candidates.sql", "candidates"), *CANDIDATES))
     op.execute(_changed(_view("0010_actors.sql", "actors"), *ACTORS))
     op.execute(_changed(_view("0009_fleet.sql", "policy_in_force"), POLICY))
     op.execute(_changed(_view("0014_managers.sql", "config_changes"), *CONFIG))
@@ -139,6 +145,7 @@ def downgrade() -> None:
     op.execute(_view("0018_job_labels.sql", "job_labels"))
     op.execute(_view("0023_absences.sql", "cluster_absences"))
     op.execute(_view("0017_reservations.sql", "reservations"))
+    op.execute(_view("0025_candidates.sql", "candidates"))
     op.execute(_view("0010_actors.sql", "actors"))
     op.execute("DROP VIEW audit.policy_in_force, audit.config_changes")
     op.execute(_view("0009_fleet.sql", "policy_in_force"))

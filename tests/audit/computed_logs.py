@@ -9,6 +9,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from controlplane.controllers.candidates.source import events
+from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.local_connection import lead_requested, service_started, service_stopped
@@ -19,6 +21,7 @@ from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.kube.conditions import Condition
 from controlplane.kube.kinds import JOBS
 from controlplane.log.event import Event, NewEvent, Recorded
+from tests.audit.samples import sample
 from tests.audit.script import START
 
 CLUSTERS = ("a", "b", "a.b_%c")
@@ -48,7 +51,8 @@ class Chance:
         self.random, self.now = Random(seed), START
         self.log: list[Recorded] = []
         self._versions: dict[str, int] = {}
-        self._uids: dict[str, list[str]] = {}
+        self.uids: dict[str, list[str]] = {}
+        self.there: dict[str, bool] = {}
         self.ledger: dict[str, dict[tuple[str, str, str], int]] = {}
         for _ in range(steps):
             self.random.choice(STEPS)(self)
@@ -77,18 +81,28 @@ class Chance:
     def one(self, *values: Any) -> Any:
         return self.random.choice(values)
 
-    def seen(self, stream: str, observed: type[Event], gone: type[Event], key: dict[str, Any], **fields: Any) -> None:
+    def seen(
+        self,
+        stream: str,
+        observed: type[Event],
+        gone: type[Event],
+        key: dict[str, Any],
+        of: str = "",
+        cluster: str = MANAGEMENT,
+        **fields: Any,
+    ) -> None:
         """Show an object, or that it is gone: now and then another one of its name, which may be shown before the one
-        before is said to be gone, as a list does; or the end of one that was gone already."""
-        uids = self._uids.setdefault(stream, [])
+        before is said to be gone, as a list does; or the end of one that was gone already. `of`: which one of several
+        objects of the stream."""
+        uids = self.uids.setdefault(f"{stream} {of}", [])
         kind = self.one("same", "same", "same", "another", "gone", "late")
         if kind in ("gone", "late") and uids:
             uid = uids[-1] if kind == "gone" else uids[0]
-            self.put(stream, gone(**key, uid=uid))
+            self.put(stream, gone(**key, uid=uid), cluster)
             return
         if not uids or kind == "another":
             uids.append(f"uid-{len(self.log)}")
-        self.put(stream, observed(**key, uid=uids[-1], resource_version=str(len(self.log)), **fields))
+        self.put(stream, observed(**key, uid=uids[-1], resource_version=str(len(self.log)), **fields), cluster)
 
 
 def _config(log: Chance) -> None:
@@ -255,7 +269,42 @@ def _admission(log: Chance) -> None:
     )
 
 
+def _candidate(log: Chance) -> None:
+    """A candidate of a pod: decided about, seen, gone; and another one of its name."""
+    pod, target = log.one("web", "main"), log.one("a", "b")
+    stream, name = f"sourcepod/team/{pod}", f"web-{target}"
+    key = {"namespace": "team", "name": name}
+    kind = log.one(
+        events.CandidateRequested, events.PermitGranted, events.CandidateDropped, seen.CandidateWaiting,
+        seen.CandidateReserved, seen.CandidateRefused, seen.CandidateUnschedulable, seen.CandidateUnreserved,
+        seen.CandidateBound, seen.DelegateStatus, seen.DelegateMissing,
+    )  # fmt: skip
+    there = log.there.get(f"{stream} {name}", False)
+    if not there or issubclass(kind, events.OnCandidate):
+        kind = kind if there and kind is not events.CandidateRequested else events.CandidateRequested
+        if there == (kind is events.CandidateRequested):
+            return
+        log.there[f"{stream} {name}"] = True
+        log.put(stream, sample(kind, candidate=name, cluster=target), target)
+        return
+    fields = {field: log.one("", "x\0y") for field in ("why", "message")}
+    fields |= {"node": log.one("n", "m")} if "node" in kind.__struct_fields__ else {}
+    made = sample(kind, **key, uid="", resource_version="", **fields)
+    rest = {
+        field: getattr(made, field)
+        for field in made.__struct_fields__
+        if field not in (*key, "uid", "resource_version")
+    }
+    log.seen(stream, kind, seen.CandidateGone, key, **rest, of=name, cluster=target)
+    last = log.log[-1].event
+    if isinstance(last, seen.CandidateGone):
+        uids = log.uids[f"{stream} {name}"]
+        log.there[f"{stream} {name}"] &= last.uid != uids[-1]
+        if last.uid == uids[-1]:
+            uids.append(f"uid-{len(log.log)}")
+
+
 STEPS: tuple[Callable[[Chance], None], ...] = (
     _config, _cluster, _check, _queues, _queues, _connection, _connection, _connection, _service, _settings, _job,
-    _job, _workload, _workload, _workload, _admission, _admission, _admission,
+    _job, _workload, _workload, _workload, _admission, _admission, _admission, _candidate, _candidate, _candidate,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from controlplane.audit.reads import READ
 from controlplane.dst.play import plan_of
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
-from tests.audit import computed, computed_fleet
+from tests.audit import computed, computed_candidates, computed_fleet
 from tests.audit.computed import Row, Told, told
 from tests.audit.computed_logs import Chance, body, policy, template
 from tests.audit.database import keep
@@ -71,7 +71,7 @@ LOGS: dict[str, tuple[Callable[[str], list[Recorded]], str]] = {
         for seed in range(100, 110 - 5 * n)
     },
 }  # fmt: skip
-QUICK = ("chance-0", "dropped-100", "history-0", "workloads-23", "reserved")
+QUICK = ("chance-0", "dropped-100", "history-0", "workloads-23", "source-source3", "reserved")
 
 
 class Database:
@@ -285,6 +285,17 @@ def test_usage_is_what_of_the_runs_lies_in_the_day(database: Database, log: str)
 def test_an_outage_counts_its_workloads(database: Database, log: str) -> None:
     absences, workloads = database.rows("cluster_absences", log), database.rows("outage_workloads", log)
     same(database.rows("outages", log), computed_fleet.outages(absences, workloads))
+
+
+@every_log
+def test_candidates_became_what_was_said_of_them(database: Database, log: str) -> None:
+    rows = database.rows("candidates", log)
+    for row in rows:
+        row["waiting_seconds"] = None if row["waiting_seconds"] is None else float(row["waiting_seconds"])
+    expected = computed_candidates.candidates(database.events(log))
+    for row in expected:
+        row["waiting_seconds"] = None if row["waiting_seconds"] is None else round(row["waiting_seconds"], 3)
+    same(rows, expected)
 
 
 @every_log

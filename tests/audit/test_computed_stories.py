@@ -270,6 +270,15 @@ async def test_a_score_of_nothing_is_told(database_url: str) -> None:
     assert query(database_url, "SELECT score FROM audit.reservations") == [{"score": 0}]
 
 
+async def test_a_candidate_that_is_seen_to_have_lost_its_pod_was_bound(database_url: str) -> None:
+    """It bound, and its pod went, while nobody looked at its target."""
+    story = Told("a").asked().reserves("a").settle().says(seen.DelegateMissing, "a", reservation=1)
+    await told(database_url, story)
+    (row,) = query(database_url, "SELECT outcome, bound_at IS NOT NULL AS bound FROM audit.candidates")
+    assert row == {"outcome": "Bound", "bound": True}
+    assert query(database_url, "SELECT outcome FROM audit.reservations") == [{"outcome": "Bound"}]
+
+
 # --- the way back -----------------------------------------------------------------------------------------------------
 
 
