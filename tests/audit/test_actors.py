@@ -127,7 +127,7 @@ async def test_who_did_it(database_url: str) -> None:
     )
     assert [tuple(row.values()) for row in rows] == [
         ("replica", "test", "ServiceStarted", None, None, None),
-        ("controller", "kueue.x-k8s.io/multikueue", "AdmissionCheckObserved", "", None, "mk"),
+        ("controller", "kueue.x-k8s.io/multikueue", "AdmissionCheckObserved", None, None, "mk"),
         ("replica", "replica-1", "ClusterLost", "a", None, None),
         ("operator", "jane", "ClusterForgotten", "a", None, None),
         ("operator", "joe\ufffd", "MassOutageAccepted", None, None, None),
