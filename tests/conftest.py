@@ -76,6 +76,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = order.arranged(items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Let a report be sent without the words that tests are selected by: what reads reports does not ask for them, and
+    in a run of several processes they were most of what is written and read.
+    """
+    report.keywords = {}
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of cycles look no more through what stays until the end, the tests and all that they import;
     and look less often through what is new, which is a tenth of the time of a simulated fleet.

@@ -45,9 +45,8 @@ def owner(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-async def log(database_url: str, owner: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+def log(written_url: str, owner: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """A log of 75 events in four partitions, of which three are sealed."""
-    await written(database_url)
     return owner
 
 

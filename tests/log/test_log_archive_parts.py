@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.log.archive.manifest import ArchiveError
 from controlplane.log.verify import verify
-from tests.log.archived import EVENTS, STREAMS, another, archive, connected, restored, rows, written
+from tests.log.archived import EVENTS, STREAMS, another, archive, connected, restored, rows
 from tests.log.words import everything, postgres_opener, request, saw
 from tests.support import postgres
 
@@ -21,10 +21,9 @@ pytestmark = pytest.mark.undistributed("events do not leave a log that Citus dis
 
 
 @pytest.fixture
-async def archives(database_url: str, tmp_path: Path) -> Path:
+def archives(written_url: str, tmp_path: Path) -> Path:
     """The archives of the positions 1 to 60 of a log that has 75."""
-    await written(database_url)
-    with connected(database_url) as owner:
+    with connected(written_url) as owner:
         archive(owner, tmp_path / "all")
     return tmp_path / "all"
 

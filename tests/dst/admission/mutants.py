@@ -12,8 +12,7 @@ from controlplane.controllers.jobframework import decide as jobs
 from controlplane.controllers.jobframework.events import JobQuotaReleaseDecided
 from controlplane.controllers.jobframework.writes import JobPass
 from controlplane.controllers.multikueue import decide
-from controlplane.controllers.quota.admission import cycles, facts
-from controlplane.controllers.quota.admission.controller import AdmissionController
+from controlplane.controllers.quota.admission import cycles, facts, ledger
 from controlplane.controllers.quota.admission.index import AdmissionIndex
 from controlplane.controllers.quota.engine.snapshot import QuotaSnapshot
 from controlplane.controllers.quota.engine.state import State
@@ -46,7 +45,7 @@ def jobs_do_not_give_their_quota_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_ledger_is_told_of_reservations_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AdmissionController, "_entry", lambda self, key, state: None)
+    patch.setattr(ledger, "entry", lambda engine, key, state: None)
 
 
 def a_refused_condition_is_written_at_once(patch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,12 @@ def test_it_is_found(name: str) -> None:
     assert found is not None, f"nothing notices that {mutant.what}"
 
 
+def test_each_changes_something_that_is_there() -> None:
+    for mutant in MUTANTS.values():
+        with pytest.MonkeyPatch.context() as patched:
+            mutant.patch(patched)
+
+
 def test_the_page_shows_them_all() -> None:
     assert {name: (what, rule, int(seed)) for name, what, rule, seed in shown(r"admission (\d+)")} == {
         name: (mutant.what, mutant.rule, mutant.seed) for name, mutant in MUTANTS.items()

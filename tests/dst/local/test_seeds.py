@@ -11,14 +11,12 @@ from tests.dst.local.known import KNOWN, MENDED
 from tests.dst.seeds import broken, failures
 from tests.support.deep import deep_after
 
-SEEDS, AT_ONCE = range(1, 101), 2
-#: Every fiftieth seed together, so that no test has all of a run of long ones.
-TESTS = len(SEEDS) // AT_ONCE
+SEEDS = range(1, 101)
 
 
-@pytest.mark.parametrize("first", deep_after(1, SEEDS[:TESTS]))
-def test_two_seeds_hold(first: int) -> None:
-    text = failures(SEEDS[first - 1 :: TESTS], KNOWN, lambda seed: play(plan_of(seed)).brief())
+@pytest.mark.parametrize("seed", deep_after(1, SEEDS))
+def test_a_seed_holds(seed: int) -> None:
+    text = failures([seed], KNOWN, lambda seed: play(plan_of(seed)).brief())
     assert not text, text
 
 
@@ -26,8 +24,3 @@ def test_two_seeds_hold(first: int) -> None:
 def test_what_was_found_is_mended(seed: int, steps: str, what: str) -> None:
     text = broken(play(plan_of(seed).only(chosen(steps))).brief())
     assert not text, f"{what}\n{text}"
-
-
-def test_every_seed_is_played_once() -> None:
-    played = [seed for first in SEEDS[:TESTS] for seed in SEEDS[first - 1 :: TESTS]]
-    assert sorted(played) == list(SEEDS)

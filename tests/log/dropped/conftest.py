@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.log.archived import archive, connected, written
+from tests.log.archived import archive, connected
 
 
 @pytest.fixture
@@ -19,8 +19,7 @@ def owner(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-async def log(database_url: str, owner: psycopg.Connection[Any], tmp_path: Path) -> psycopg.Connection[Any]:
+def log(written_url: str, owner: psycopg.Connection[Any], tmp_path: Path) -> psycopg.Connection[Any]:
     """A log of 75 events of which 60 are archived."""
-    await written(database_url)
     archive(owner, tmp_path)
     return owner
