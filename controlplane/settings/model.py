@@ -350,6 +350,8 @@ def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:
                 f"{' and '.join(KUEUES_DISPATCHERS + one for one in OWN_DISPATCHERS)}"
             ),
         )
+    if not chosen.kinds and not chosen.external_frameworks:
+        yield "multikueue.kinds", "must name at least one, or multikueue.externalFrameworks must"
     own = {one.kind.name: one.integration for one in JOB_KINDS.values()}
     named = [parse(framework).name for framework in chosen.external_frameworks]
     for name in sorted(set(named)):

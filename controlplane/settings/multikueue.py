@@ -106,7 +106,11 @@ class MultiKueue(Value, rename="camel"):
     ] = timedelta(minutes=15)
     kinds: Annotated[
         tuple[str, ...],
-        Setting(Names(KINDS), "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`."),
+        Setting(
+            Names(KINDS, empty=True),
+            "The kinds of job that are dispatched, named as in Kueue's `integrations.frameworks`; none of them where "
+            "`multikueue.externalFrameworks` names some.",
+        ),
     ] = _USUAL_KINDS
     external_frameworks: Annotated[
         tuple[str, ...],

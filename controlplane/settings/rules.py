@@ -192,14 +192,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of different names, all from a closed set; in a variable they are separated by commas."""
+    """A list of different names, all from a closed set, and not `empty` unless that is said; in a variable they are
+    separated by commas."""
 
     known: Sequence[str]
+    empty: bool = False
 
     def read(self, raw: object) -> tuple[str, ...]:
         """Return the names in the order given."""
         names = _texts(raw, "names")
-        if not names:
+        if not names and not self.empty:
             raise ValueError("must name at least one")
         for name in names:
             if name not in self.known:

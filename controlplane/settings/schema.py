@@ -50,8 +50,9 @@ def _type(rule: ValueRule) -> Schema:
             return {"type": ["string", "integer"]}
         case Choice(words=words, booleans=booleans):
             return {"enum": [*words, *booleans]}
-        case Names(known=known):
-            return {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"enum": list(known)}}
+        case Names(known=known, empty=empty):
+            least_names = {} if empty else {"minItems": 1}
+            return {"type": "array", **least_names, "uniqueItems": True, "items": {"enum": list(known)}}
         case Items() | DurationOfEach():
             return {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
         case WeightOfEach():

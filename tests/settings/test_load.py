@@ -10,6 +10,7 @@ import yaml
 
 from controlplane.controllers.candidates.source.hosting import policy_of as candidate_policy
 from controlplane.controllers.candidates.source.hosting import targets_of as candidate_targets
+from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.settings import LEAVES, SettingsError, load, plain, resolve
 from tests.support.rows import each
 
@@ -289,6 +290,12 @@ def test_an_external_kind_without_a_version_is_refused_with_what_it_has_to_be_li
 def test_a_known_kind_that_is_not_dispatched_otherwise_may_be_an_external_framework() -> None:
     given = {"CONTROLPLANE_MULTIKUEUE_EXTERNAL_FRAMEWORKS": "RayCluster.v1.ray.io"}
     assert load(None, given).multikueue.external_frameworks == ("RayCluster.v1.ray.io",)
+
+
+def test_external_frameworks_may_be_all_that_is_dispatched(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("multikueue:\n  kinds: []\n  externalFrameworks: [RayCluster.v1.ray.io]\n")
+    assert list(policy_of(load(file, {})).adapters) == ["ray.io/v1, Kind=RayCluster"]
 
 
 @pytest.mark.parametrize(
