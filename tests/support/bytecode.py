@@ -31,10 +31,15 @@ def keep(config: pytest.Config) -> None:
 
 
 def compile_program() -> None:
-    """Compile the program before the processes of a run start: each of them would compile all of it, at the same
-    time."""
-    folder = Path(__file__).parents[2] / "controlplane"
-    subprocess.run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(folder)], check=False)
+    """Compile the program and its tests before the processes of a run start: each of them would compile all of it, at
+    the same time."""
+    root, parts = Path(__file__).parents[2], os.cpu_count() or 1
+    python = [sys.executable, "-m"]
+    folders = [str(root / "controlplane"), str(root / "tests")]
+    subprocess.run([*python, "compileall", "-q", "-j", "0", "-x", r"/(test_\w+|conftest)\.py$", *folders], check=False)
+    rewriting = [[*python, "tests.support.rewriting", str(part), str(parts)] for part in range(parts)]
+    for running in [subprocess.Popen(command, cwd=root) for command in rewriting]:
+        running.wait()
 
 
 def link(packages: Path, place: Path) -> None:
