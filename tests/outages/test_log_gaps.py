@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from controlplane.app.hosted import TYPES
 from controlplane.controllers.connectivity.local_connection import service_stopped
 from controlplane.log.codec import Codec
 from controlplane.log.connect import Database
 from controlplane.log.event import Append
 from controlplane.log.postgres import PostgresLog
-from tests.outages.stage import Stage
+from tests.outages.stage import Stage, settings
 
 Make = Callable[..., Awaitable[Stage]]
 KEPT = "CREATE TABLE public.kept AS SELECT * FROM controlplane.events WITH NO DATA"
@@ -32,7 +34,8 @@ async def waits(on: Stage, said: str) -> None:
 
 
 async def test_a_process_that_starts_on_a_log_with_a_gap_does_not_lead_it(stage: Make) -> None:
-    on = await stage("a", "b")
+    found = settings()  # of what is behind a snapshot nobody reads the events
+    on = await stage("a", "b", settings=replace(found, log=replace(found.log, snapshot_every=100_000)))
     on.submit_for("train-0", "200ms")
     await on.done("train-0")
     await on.kill()
