@@ -366,7 +366,8 @@ def _deleted(case: Case) -> Answer:
         return f"It is there and cannot be read{error}: nothing is done about it.", [refused]
     if unknown := case.state.unknown_on:
         text = f"what {listed(unknown)} has is not said to be made for this management cluster, and is left alone"
-        return f"No Workload of this name was ever seen; {text}.", [case.last(CloneObserved)]
+        before = "No Workload of this name was ever seen" if last is None else "The Workload of this name is gone"
+        return f"{before}; {text}.", [case.last(WorkloadGone), case.last(CloneObserved)]
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
     how = "is gone from" if went_with_restore(case) else "was deleted on"

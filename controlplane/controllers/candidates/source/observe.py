@@ -81,8 +81,8 @@ class SourceObserver:
         """Whether a Candidate with our name says that another cluster made it. One that is known is ours: a source
         cluster that was built anew goes on with its log."""
         said, identity = section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID), self._identity()
-        known = self._stream_of(place, str(meta(obj).get("uid", "")))
-        return bool(said and identity) and said != identity and not known
+        differs = bool(said and identity) and said != identity
+        return differs and not self._stream_of(place, str(meta(obj).get("uid", "")))
 
     def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         metadata = meta(obj)
