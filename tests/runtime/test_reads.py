@@ -23,7 +23,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Append, NewEvent
 from controlplane.log.memory import MemoryStore
 from controlplane.runtime.bodies import Bodies
-from controlplane.runtime.controller import ObjectChange
+from controlplane.runtime.controller import ObjectChange, ReadAnswer
 from controlplane.runtime.effects import Effects
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.reads import Reads
@@ -201,3 +201,17 @@ async def test_nothing_is_read_for_nobody() -> None:
         await made.clock.pass_(10)
         assert made.server.asked == []
         assert made.reads.under_way == 0
+
+
+@pytest.mark.parametrize(("name", "absent"), [("w", True), ("another", False), ("", False)])
+async def test_only_a_404_that_names_the_object_says_that_it_is_not_there(
+    name: str, absent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One without a name is about the kind, or a gateway's."""
+    async with loop() as made:
+        answers, answered = list[ReadAnswer](), made.fleet.answered
+        monkeypatch.setattr(made.fleet, "answered", lambda *asked: answers.append(asked[1]) or answered(*asked))
+        made.server.trouble.append(ApiError(404, "NotFound", "not found", name=name))
+        await made.pods("p")
+        await made.clock.pass_(1)
+        assert [one.absent for one in answers] == [absent]
