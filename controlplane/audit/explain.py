@@ -356,25 +356,29 @@ def _deleting(case: Case) -> Answer:
 
 
 def _deleted(case: Case) -> Answer:
-    last = case.last(WorkloadObserved)
-    seen = last.event if last is not None and isinstance(last.event, WorkloadObserved) else None
-    ended = f" after it finished{said(seen, 'Finished')}" if seen is not None and seen.is_true("Finished") else ""
-    left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
     if case.context.hidden:
         refused = case.on(MANAGEMENT, ObservationRefused)
         error = f" ({refused.event.error})" if refused and isinstance(refused.event, ObservationRefused) else ""
         return f"It is there and cannot be read{error}: nothing is done about it.", [refused]
-    if unknown := case.state.unknown_on:
-        text = f"what {listed(unknown)} has is not said to be made for this management cluster, and is left alone"
-        before = "No Workload of this name was ever seen" if last is None else "The Workload of this name is gone"
-        return f"{before}; {text}.", [case.last(WorkloadGone), case.last(CloneObserved)]
+    if case.state.unknown_on:
+        return _unknown_copies(case)
+    last = case.last(WorkloadObserved)
+    left = f"; {case.standing.waits_for} are still to go" if case.standing.waits_for else ""
     if last is None:
         return f"No Workload of this name was ever seen{left}.", [case.last(CloneObserved)]
+    seen = last.event if isinstance(last.event, WorkloadObserved) else None
+    ended = f" after it finished{said(seen, 'Finished')}" if seen is not None and seen.is_true("Finished") else ""
     how = "is gone from" if went_with_restore(case) else "was deleted on"
-    return f"It {how} the management cluster{ended}{left}.", [
-        true_since(case, "Finished"),
-        case.last(WorkloadGone),
-    ]
+    shows = [true_since(case, "Finished"), case.last(WorkloadGone)]
+    return f"It {how} the management cluster{ended}{left}.", shows
+
+
+def _unknown_copies(case: Case) -> Answer:
+    known = case.last(WorkloadObserved) is not None
+    before = "The Workload of this name is gone" if known else "No Workload of this name was ever seen"
+    where = listed(case.state.unknown_on)
+    text = f"{before}; what {where} has is not said to be made for this management cluster, and is left alone."
+    return text, [case.last(WorkloadGone), case.last(CloneObserved)]
 
 
 ANSWERS: dict[Word, Callable[[Case], Answer]] = {

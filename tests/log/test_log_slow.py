@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
@@ -53,8 +54,11 @@ async def test_an_append_that_needs_more_time_than_it_has_lands(database_url: st
         longer = [detail for ok, detail in said if not ok]
         assert any("longer than 0.1 s" in one and "again with 0.2 s" in one for one in longer), longer
         assert said[-1] == (True, "")
-        assert await log.append(request(saw("a", 3))) == 1
-        assert log.appender._line.limit.seconds == LIMIT, "what is quick again has its limit again"
+        async with asyncio.timeout(PATIENCE):  # a commit on a busy machine may take longer than the limit, too
+            for n in count(3):
+                assert await log.append(request(saw("a", n))) == 1
+                if log.appender._line.limit.seconds == LIMIT:  # what is quick again has its limit again
+                    break
 
 
 async def test_a_read_that_needs_more_time_than_it_has_is_given_more(database_url: str) -> None:
