@@ -20,10 +20,10 @@ SEEDS ?= 300
 PROCESSES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test test-deep sim lint types bench chart docs dist lock clean
+.PHONY: help demo up test test-integration test-deep sim lint types bench chart docs dist lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.runtime  ## twenty Jobs over simulated clusters, with an embedded PostgreSQL; ends by itself
 	@$(BIN)/controlplane demo $(ARGS)
@@ -31,8 +31,11 @@ demo: $(VENV)/.runtime  ## twenty Jobs over simulated clusters, with an embedded
 up: $(VENV)/.runtime  ## the same, to stay: the service, its database and the clusters, until Ctrl-C
 	@$(BIN)/controlplane up $(ARGS)
 
-test: $(VENV)/.dev  ## run the tests; needs neither Docker nor a cluster
-	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'not deep' $(ARGS)
+test: $(VENV)/.dev  ## run the tests of the parts; needs neither Docker nor a cluster
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'not deep and not integration' $(ARGS)
+
+test-integration: $(VENV)/.dev  ## the tests of the whole: its processes, its commands, simulated fleets; needs no more than that
+	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'integration and not deep' $(ARGS)
 
 test-deep: $(VENV)/.dev  ## the tests that take long: every state of a protocol, hundreds of seeds, many examples, every deliberate bug
 	$(BIN)/python -m pytest --numprocesses auto --dist loadscope -m 'deep or generated' $(ARGS)

@@ -8,11 +8,12 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import bytecode, cache, deep, order, postgres
+from tests.support import bytecode, cache, deep, integration, order, postgres
 
 _run = ExitStack()
 _said: list[str] = []
@@ -24,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from hypothesis import settings
 
     cache.keep(config)
+    integration.choose(config)
     deep.choose(config.option.markexpr)
     # How long an example takes says more about the machine than about the code: `benchmarks/` measures.
     before = settings.get_profile(settings.get_current_profile_name())
@@ -59,10 +61,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the modules none of whose tests the run selects: importing them takes longer than the rest of it."""
+    if collection_path.suffix != ".py" or not collection_path.is_relative_to(config.rootpath):
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return integration.leaves_out(config.option.markexpr, path) or None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let `make test-deep` try every property with many examples: `generated` says so of those of Hypothesis."""
     from hypothesis import is_hypothesis_test
 
+    if integration.is_integration(item.nodeid.partition("::")[0]):
+        item.add_marker(integration.MARK)
     if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
         item.add_marker("generated")
 

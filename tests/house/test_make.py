@@ -56,6 +56,7 @@ def test_without_a_target_it_lists_every_target() -> None:
     assert {
         "demo",
         "test",
+        "test-integration",
         "test-deep",
         "sim",
         "lint",

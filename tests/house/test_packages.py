@@ -89,7 +89,7 @@ def test_it_installs_and_brings_the_command(dist: Path, tmp_path: Path) -> None:
 
 
 def test_the_workflows_run_what_everybody_runs() -> None:
-    whole = ".ci/run lint types docs test test-deep"
+    whole = ".ci/run lint types docs test test-integration test-deep"
     for name, wanted in (("ci", [".ci/run ${{ matrix.targets }}"]), ("release", [whole, "make dist", "make docs"])):
         workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
         run = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]

@@ -16,7 +16,7 @@ _none = False
 def choose(marks: str) -> None:
     """Note whether the marks that this run selects by ask for many examples, or leave out what is deep."""
     global _many, _none
-    _many, _none = "generated" in marks, marks == "not deep"
+    _many, _none = "generated" in marks, "not deep" in marks
 
 
 def examples(few: int, many: int) -> int:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import bytecode, deep, order
+from tests.support import bytecode, deep, integration, order
+
+TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def test_what_has_ended_is_let_go_of() -> None:
 def test_nothing_asks_for_a_group_that_nobody_makes() -> None:
     """The mark would be in the name of a test as pytest had it before 9.2: a module says what it shares in
     `order.WHOLE`."""
-    asking = [path for path in Path(__file__).parents[1].rglob("*.py") if "mark.xdist" + "_group" in path.read_text()]
+    asking = [path for path in TESTS.rglob("*.py") if "mark.xdist" + "_group" in path.read_text()]
     assert asking == []
 
 
@@ -62,17 +64,53 @@ def test_there_are_more_processes_than_cores() -> None:
     assert order.processes() >= 2
 
 
+def test_what_plays_the_whole_service_is_there_and_left_out_by_make_test() -> None:
+    paths = [path.relative_to(TESTS.parent).as_posix() for path in TESTS.rglob("test_*.py")]
+    named = [*integration.MODULES, *integration.ORDINARY]
+    assert [name for name in named if not any(path.startswith(name) for path in paths)] == []
+    makefile = (TESTS.parent / "Makefile").read_text()
+    without, alone = integration.WITHOUT, f"{integration.MARK} and not deep"
+    assert f"-m '{without}'" in makefile
+    assert f"-m '{alone}'" in makefile
+    for path in paths:
+        marked = integration.is_integration(path)
+        assert (integration.leaves_out(without, path), integration.leaves_out(alone, path)) == (marked, not marked)
+        for marks in ("", "not deep", "deep or generated"):
+            assert not integration.leaves_out(marks, path)
+    assert integration.is_integration("tests/dst/test_misled.py")
+    assert not integration.is_integration("tests/dst/test_seeds.py"), "a seed of each scene is for every change"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "marks", "expected"),
+    [
+        ((), integration.WITHOUT, integration.WITHOUT),
+        (("tests/fields",), integration.WITHOUT, "not deep"),
+        (("tests/fields",), "integration and not deep", "integration and not deep"),
+        (("tests/fields",), "", ""),
+    ],
+)
+def test_what_is_named_is_run(arguments: tuple[str, ...], marks: str, expected: str) -> None:
+    config = pytest.Config.fromdictargs(
+        {}, ["--rootdir", str(TESTS.parent), "-c", str(TESTS.parent / "pyproject.toml")]
+    )
+    config.args_source = pytest.Config.ArgsSource.ARGS if arguments else pytest.Config.ArgsSource.TESTPATHS
+    config.option.markexpr = marks
+    integration.choose(config)
+    assert config.option.markexpr == expected
+
+
 def test_few_examples_unless_the_run_is_for_what_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deep, "_many", False)
     monkeypatch.setattr(deep, "_none", False)
-    for marks, expected in (("not deep", 5), ("deep or generated", 50), ("", 5)):
+    for marks, expected in (("not deep", 5), ("deep or generated", 50), ("", 5), (integration.WITHOUT, 5)):
         deep.choose(marks)
         assert deep.examples(5, 50) == expected
 
 
 def test_what_tries_few_examples_here_tries_many_in_test_deep() -> None:
     """`make test-deep` selects what is `generated`; what Hypothesis draws is marked so by itself."""
-    modules = {path: path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py")}
+    modules = {path: path.read_text() for path in TESTS.rglob("test_*.py")}
     asking = [
         path for path, text in modules.items() if re.search(r"^from tests.support.deep import .*examples", text, re.M)
     ]
@@ -83,7 +121,7 @@ def test_what_tries_few_examples_here_tries_many_in_test_deep() -> None:
     assert unmarked == []
 
 
-@pytest.mark.parametrize("marks", ["not deep", "deep or generated", ""])
+@pytest.mark.parametrize("marks", ["not deep", integration.WITHOUT, "deep or generated", ""])
 def test_what_is_deep_of_a_sweep(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def kept(values: list[Any]) -> list[Any]:
         return [value for value in values if not hasattr(value, "marks")]
@@ -91,7 +129,7 @@ def test_what_is_deep_of_a_sweep(marks: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(deep, "_many", False)
     monkeypatch.setattr(deep, "_none", False)
     deep.choose(marks)
-    there = 2 if marks == "not deep" else 4
+    there = 2 if "not deep" in marks else 4
 
     assert kept(deep.deep_after(2, "abcd")) == ["a", "b"]
     assert kept(deep.deep_but("bd", "abcd")) == ["b", "d"]
