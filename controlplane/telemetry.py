@@ -217,6 +217,13 @@ class Metrics:
         self.removals_owed = new(
             Gauge, "removals_owed", "cluster", "Copies on a cluster that is away which are not wanted there any more."
         )
+        self.unknown_copies = new(
+            Gauge,
+            "unknown_copies",
+            "cluster",
+            "Copies on a cluster of which the log knows nothing else, and which do not say that they were made for this "
+            "management cluster: they are left alone.",
+        )
         self.mass_outage = new(
             Gauge, "mass_outage", "", "1 while a mass outage holds back what lost clusters set in motion, otherwise 0."
         )

@@ -274,7 +274,10 @@ class ReferenceController(WritingController[CandidateWrite]):
             found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
         for target, failure in there.trouble.items():
             kind, _, name = target.partition("/")
-            found[kind, name] = follow.FOREIGN if failure.error == "Foreign" else failure.message
+            if failure.error != "Foreign":
+                found[kind, name] = failure.message
+            elif (kind, name) not in found:
+                found[kind, name] = follow.FOREIGN
         return found
 
     # --- what is watched ---------------------------------------------------------------------------------------------
