@@ -70,11 +70,11 @@ class SourceObserver:
     def _seen(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
-        if place != MANAGEMENT and kind == CANDIDATES:
+        if place != MANAGEMENT and kind == CANDIDATES and not self._is_of_another(place, obj):
             origin = objects.origin(obj)
             # Ours have the namespace of their pod. One that says otherwise was made by nobody of us.
             ours = origin.cluster == self._cluster and origin.namespace == meta(obj).get("namespace")
-            return candidate(obj) if ours and not self._is_of_another(place, obj) else None
+            return candidate(obj) if ours else None
         return None
 
     def _is_of_another(self, place: str, obj: Json) -> bool:
