@@ -1,9 +1,9 @@
 """Carries out one `Request` to one cluster so that doing it twice does no harm.
 
 The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server
-checks: a deterministic name, the origin label and for whom it was made (create), a uid and resourceVersion (patch, delete). Only "come back
-later" is repeated here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by
-then."""
+checks: a deterministic name, the origin label and for whom it was made (create), a uid and resourceVersion (patch,
+delete). Only "come back later" is repeated here; everything else, above all a conflict, goes back to whoever decided,
+who will have seen more by then."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from controlplane.doctor.findings import Finding, FindingMaker, Unread, judged
 
 _ASK = "run this again with a longer --timeout, or ask `controlplane clusters`"
 _ACTION = (
-    "if another installation made them, give it a multikueue.origin of its own; if nobody did that still runs, delete "
-    'them on the worker: docs/howto/production/troubleshooting.md, "Copies on a worker that nobody removes"'
+    "if another installation made them, give it an origin of its own; if nobody did that still runs, delete them on the "
+    'worker: docs/howto/production/troubleshooting.md, "Copies on a worker that nobody removes"'
 )
 
 

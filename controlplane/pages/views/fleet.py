@@ -28,8 +28,8 @@ from controlplane.values import Value
 
 class ClusterItem(Value):
     """A cluster. `grace` is when Workloads are taken from one that is away; `owed` are copies that are not wanted there
-    any more, and `unknown_copies` such as are left alone, since nobody knows whose they are (NAMESPACE/NAME); what is null
-    is not known of the past."""
+    any more, and `unknown_copies` such as are left alone, since nobody knows whose they are (NAMESPACE/NAME); what is
+    null is not known of the past."""
 
     name: str
     state: str
