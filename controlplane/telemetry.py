@@ -203,10 +203,7 @@ class Metrics:
         """Clusters that are away, and what bounds the consequences."""
         new = self._new
         self.cluster_phase = new(
-            Gauge,
-            "cluster_phase",
-            "cluster phase",
-            "1 for the phase in which the connection to the cluster is, otherwise 0.",
+            Gauge, "cluster_phase", "cluster phase", "1 for the phase of the connection to the cluster, otherwise 0."
         )
         self.cluster_lost_seconds = new(
             Gauge, "cluster_lost_seconds", "cluster", "For how long the cluster has been away; 0 while it answers."
@@ -216,6 +213,9 @@ class Metrics:
         )
         self.removals_owed = new(
             Gauge, "removals_owed", "cluster", "Copies on a cluster that is away which are not wanted there any more."
+        )
+        self.unknown_copies = new(
+            Gauge, "unknown_copies", "cluster", "Copies that are left alone, since nobody here knows whose they are."
         )
         self.mass_outage = new(
             Gauge, "mass_outage", "", "1 while a mass outage holds back what lost clusters set in motion, otherwise 0."

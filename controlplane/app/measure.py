@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.app.candidates.measure import CandidateMeasure, Placing
 from controlplane.app.quota_measure import QuotaReport
 from controlplane.audit.absence import owed
+from controlplane.audit.clusters_now import unknown_copies
 from controlplane.controllers.connectivity.events import ClusterConnected, ClusterSuspected
 from controlplane.controllers.manifests import SERVICE
 from controlplane.controllers.multikueue.controller import MultiKueueController
@@ -181,13 +182,15 @@ class Measure(ProcessMeasure):
         self._metrics.requeue_budget.set(max(0, limit - spent) if limit else float("inf"))
 
     def backlog(self, now: datetime) -> None:
-        """Set the gauges that need a look at every Workload: what is owed to whom, and the oldest open write to each
-        cluster.
+        """Set the gauges that need a look at every Workload: what is owed to whom, what is of nobody known, and the
+        oldest open write to each cluster.
         """
         owing, oldest = owed(self._fleet.index), self._oldest()
+        unknown = unknown_copies(self._fleet.index.workloads.values())
         for name in self._shown:
             self._metrics.effects_oldest_seconds.labels(cluster=name).set(_seconds(now, oldest.get(name)))
             self._metrics.removals_owed.labels(cluster=name).set(owing.get(name, 0))
+            self._metrics.unknown_copies.labels(cluster=name).set(len(unknown.get(name, ())))
 
     def _oldest(self) -> Mapping[str, datetime]:
         found: dict[str, datetime] = {}

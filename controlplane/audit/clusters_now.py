@@ -11,13 +11,15 @@ from controlplane.audit.shown import clock, span
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from controlplane.audit.absence import Absence
     from controlplane.controllers.multikueue.context import MultiKueuePolicy
     from controlplane.controllers.multikueue.index import WorkloadIndex
     from controlplane.controllers.multikueue.workload_state import WorkloadState
+
+_NAMED = 5  # copies in a sentence
 
 
 def mass_outage(index: WorkloadIndex) -> dict[str, Any] | None:
@@ -51,7 +53,7 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
     from controlplane.controllers.connectivity.state import Connection
 
     copies, running, writes = _counts(index)
-    unknown = _unknown(index.workloads.values())
+    unknown = unknown_copies(index.workloads.values())
     found = []
     for name in sorted({*index.clusters, *index.connections, *copies}):
         connection = index.connections.get(name, Connection(name=name))
@@ -85,13 +87,22 @@ def describe(index: WorkloadIndex, away: dict[str, Absence], now: datetime) -> l
     return found
 
 
-def _unknown(states: Iterable[WorkloadState]) -> dict[str, list[str]]:
+def unknown_copies(states: Iterable[WorkloadState]) -> dict[str, list[str]]:
     """Return by cluster the copies of which it is unknown whose they are, NAMESPACE/NAME."""
     found: dict[str, list[str]] = {}
     for state in states:
         for cluster in state.unknown_on:
             found.setdefault(cluster, []).append(f"{state.namespace}/{state.name}")
     return {cluster: sorted(names) for cluster, names in found.items()}
+
+
+def unknown_line(copies: Sequence[str]) -> str:
+    """Return in one sentence which copies on a cluster are left alone, to follow its name."""
+    rest = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
+    return (
+        "has copies with our origin of which this log knows nothing, and which do not say that they were made for this "
+        f"management cluster: {', '.join(copies[:_NAMED])}{rest}. They are left alone."
+    )
 
 
 def outage_line(outage: dict[str, Any]) -> str:

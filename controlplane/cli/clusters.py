@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from controlplane.audit.clusters_now import describe, grace_cell, identity_cell, in_words, mass_outage, outage_line
+from controlplane.audit.clusters_now import (
+    describe,
+    grace_cell,
+    identity_cell,
+    in_words,
+    mass_outage,
+    outage_line,
+    unknown_line,
+)
 from controlplane.audit.shown import clock, place
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.following import ChangedRows, document, follow, refuse_order, watch_option
@@ -31,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 COLUMNS = ("name", "state", "since (UTC)", "grace", "owed", "running", "open writes", "identity", "server", "reason")
 WIDE = ("message",)
-_NAMED = 5  # copies in a sentence
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -180,11 +187,7 @@ def show(options: Options, labels: LabelSelector | None = None) -> int:
 def _say_unknown(cluster: str, copies: Sequence[str]) -> None:
     """Say which copies on a cluster are left alone, since nobody here knows whose they are."""
     if copies:
-        rest = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
-        aside(
-            f"{cluster} has copies with our origin of which this log knows nothing, and which do not say that they were "
-            f"made for this management cluster: {', '.join(copies[:_NAMED])}{rest}. They are left alone."
-        )
+        aside(f"{cluster} {unknown_line(copies)}")
 
 
 def _listed(index: WorkloadIndex, now: datetime, labels: LabelSelector | None) -> list[dict[str, Any]]:

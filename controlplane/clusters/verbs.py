@@ -1,9 +1,9 @@
 """Carries out one `Request` to one cluster so that doing it twice does no harm.
 
 The call that was executed and whose answer was lost is the normal case, so every verb leans on something the server
-checks: a deterministic name and the origin label (create), a uid and resourceVersion (patch, delete). Only "come back
-later" is repeated here; everything else, above all a conflict, goes back to whoever decided, who will have seen more by
-then."""
+checks: a deterministic name, the origin label and for whom it was made (create), a uid and resourceVersion (patch,
+delete). Only "come back later" is repeated here; everything else, above all a conflict, goes back to whoever decided,
+who will have seen more by then."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ class Executor:
                 text += f": {error.message}"
             raise ApiError(503, UNCLEAR, text) from error
         if found is not None:
+            _not_of_another(request, found)
             return found
         if refusal.reason == "AlreadyExists":
             raise ApiError(409, "Conflict", f"{request.ref} existed and vanished; observe again")
@@ -190,6 +191,15 @@ class Executor:
         if verb in ("patch", "create") and request.subresource:
             resource += f"/{request.subresource}"
         self._on_request(self._port.name, verb, resource, code, seconds)
+
+
+def _not_of_another(request: Request, found: Json) -> None:
+    """Raise `Foreign` if an object says that it was made for somebody else. One that says nothing may be of before."""
+    note, value = request.maker or ("", "")
+    notes = meta(found).get("annotations")
+    said = notes.get(note) if isinstance(notes, dict) else None
+    if said and said != value:
+        raise Foreign(f"{request.ref} was made for another: {note}={said}", found)
 
 
 def _later(error: ApiError) -> bool:

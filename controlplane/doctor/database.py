@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 from psycopg.errors import DiskFull
 
-from controlplane.audit.fleet import fold, surroundings
+from controlplane.audit.clusters_now import unknown_copies
+from controlplane.audit.fleet import fold, load, surroundings
 from controlplane.audit.reads import Filter, LogReader
 from controlplane.clock import Clock
 from controlplane.controllers.connectivity.state import Connection
@@ -110,10 +111,11 @@ async def _gather(
     server = await of(_server(connection, clock))
     encrypted = await of(_one(connection, _ENCRYPTED))
     following: Standbys | Unread = await of(replication.standbys(connection))
-    members, revision, connections = await asyncio.gather(
+    members, revision, connections, unknown = await asyncio.gather(
         asked(replication.members(url, seconds), seconds + 1),
         asked(in_thread(lambda: schema.check(url)), seconds),
         asked(in_thread(lambda: _connections(settings)), seconds),
+        asked(in_thread(lambda: _unknown_copies(settings)), seconds),
     )
     login: Login | Unread = await of(_login(connection))
     lead: Lead | Unread | None = await of(_lead(connection, log))
@@ -129,6 +131,7 @@ async def _gather(
         login=login,
         lead=lead,
         connections=connections,
+        unknown_copies=unknown,
     )
 
 
@@ -205,3 +208,13 @@ def _connections(settings: Settings) -> Mapping[str, Connection]:
     with LogReader.connect(url, log=settings.database.log, role=settings.database.role) as reader:
         around = reader.events(Filter(streams=surroundings(reader)))
         return dict(fold(reading_policy(settings), around).connections)
+
+
+def _unknown_copies(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Return the copies on each cluster of which the log does not know whose they are; runs in a thread. Without
+    dispatch there is no Workload to look at."""
+    if "multikueue" not in settings.run.controllers:
+        return {}
+    url = settings.database.url.reveal()
+    with LogReader.connect(url, log=settings.database.log, role=settings.database.role) as reader:
+        return unknown_copies(load(reader, reading_policy(settings)).workloads.values())

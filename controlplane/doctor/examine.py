@@ -11,7 +11,7 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.hosts import hosted
-from controlplane.doctor import cluster_checks, clusters, database, database_checks, queue_checks
+from controlplane.doctor import cluster_checks, clusters, copy_checks, database, database_checks, queue_checks
 from controlplane.doctor.asking import unread
 from controlplane.doctor.facts import ClusterFacts, Facts, QueueFacts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Unread
@@ -46,7 +46,7 @@ def judge(facts: Facts, *, follows: bool = True, dispatches: bool = True) -> lis
         worker = facts.workers[name]
         found += cluster_checks.check(name, worker, facts)
         if dispatches and worker.refused is None and not _silent(worker):
-            found += queue_checks.on_worker(name, facts)
+            found += [*queue_checks.on_worker(name, facts), *copy_checks.on_worker(name, facts)]
     return found
 
 

@@ -79,7 +79,8 @@ class Lead(Value):
 class DatabaseFacts(Value):
     """The database. `revision` is that of the schema, or why it cannot be used; `lead` is None for a log that nobody
     has opened; `connections` are those that the log knows, by cluster; `members` are the servers that the URL names, if
-    they are several; `no_room` is why the server could not write a temporary file, "" if it could.
+    they are several; `no_room` is why the server could not write a temporary file, "" if it could. `unknown_copies` are
+    those on each cluster that are left alone, since nobody knows whose they are.
     """
 
     unreachable: str = ""
@@ -93,6 +94,7 @@ class DatabaseFacts(Value):
     login: Login | Unread = NOT_ASKED
     lead: Lead | Unread | None = NOT_ASKED
     connections: Mapping[str, Connection] | Unread = NOT_ASKED
+    unknown_copies: Mapping[str, Sequence[str]] | Unread = NOT_ASKED
 
 
 class ClusterFacts(Value):

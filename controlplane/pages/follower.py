@@ -180,17 +180,18 @@ class Follower:
                 self.directory.put(row)
 
     def _fill(self, reader: LogReader) -> None:
-        """Read what there is: a row of each Workload that is over, and the events of the others."""
+        """Read what there is: a row of each Workload that is over, and the events of the others, and of those of which
+        there are copies alone."""
         self.trouble, head = READING, reader.head()
-        directory, live = Directory(), dict[str, Seen]()
-        for found in workloads_seen(reader, head):
+        directory, live, unseen = Directory(), dict[str, Seen](), list[str]()
+        for found in workloads_seen(reader, head, unseen):
             if self._stop.is_set():
                 return
             directory.fill(row_of_past(seen) for seen in found if seen.over)
             live |= {seen.stream: seen for seen in found if not seen.over}
             self.read += len(found)
         reader.until = head
-        index = folded(reader, reading_policy(self._settings, in_force(reader)), list(live))
+        index = folded(reader, reading_policy(self._settings, in_force(reader)), [*live, *unseen])
         trends, first = Trends(), reader.clock() - STEP * STEPS
         began = reader.rows("SELECT audit.position_at(%(log)s, %(at)s) AS position", at=first)[0]["position"] or 0
         for recorded in reader.events(Filter(after=max(began, head - _NEWEST), types=TYPES)):

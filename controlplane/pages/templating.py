@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from controlplane.audit import shown
+from controlplane.audit.clusters_now import unknown_line
 from controlplane.audit.lanes import Lane
 from controlplane.audit.past import GROUPS
 from controlplane.audit.quota_past import NOT_TRIED
@@ -45,6 +46,7 @@ def environment() -> Environment:
         count=count,
         figure=figure,
         bar=bar,
+        unknown_line=unknown_line,
     )
     made.globals.update(drawn=drawn, states=STATES, groups=tuple(GROUPS), not_tried=NOT_TRIED)
     return made

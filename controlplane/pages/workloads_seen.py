@@ -68,8 +68,11 @@ class Seen(NamedTuple):
         return self.gone is not None or self.result is not None
 
 
-def workloads_seen(reader: LogReader, head: int) -> Iterator[list[Seen]]:
-    """Yield the Workloads that a log has seen up to a position, in pieces; those that began last come first."""
+def workloads_seen(reader: LogReader, head: int, unseen: list[str] | None = None) -> Iterator[list[Seen]]:
+    """Yield the Workloads that a log has seen up to a position, in pieces; those that began last come first. `unseen`
+    takes the streams of Workloads that were never seen themselves: there are, or were, copies with their names.
+    """
+    nameless = [] if unseen is None else unseen
     begun: dict[str, dict[str, Any]] = {}
     for until in range(head, 0, -_PIECE):
         found = []
@@ -79,8 +82,11 @@ def workloads_seen(reader: LogReader, head: int) -> Iterator[list[Seen]]:
                 begun[row["stream"]] = whole
             elif whole["position"] is not None:
                 found.append(_seen(reader, whole, head))
+            else:
+                nameless.append(whole["stream"])
         yield found
     # What began again after its first events left for an archive has no first event any more.
+    nameless += [row["stream"] for row in begun.values() if row["position"] is None]
     yield [_seen(reader, row, head) for row in begun.values() if row["position"] is not None]
 
 

@@ -81,8 +81,8 @@ class Candidates(Value, rename="camel"):
         Setting(
             replace(LABEL_VALUE, empty=True),
             "This cluster's name, as the CandidateSources of its targets spell it. Needed if `run.controllers` names "
-            "`candidates`. Never give it to another cluster. A Candidate says by its annotation "
-            "`candidates.controlplane.dev/source-uid` which cluster made it; one that another made is left alone.",
+            "`candidates`. Never give it to another cluster. A Candidate, and a copy of what its pod names, says by its "
+            "annotation `candidates.controlplane.dev/source-uid` which cluster made it; what another made is left alone.",
         ),
     ] = ""
     scheduler_name: Annotated[

@@ -9,13 +9,18 @@ from datetime import UTC, datetime
 import pytest
 
 from controlplane.controllers.candidates.objects import CANDIDATES, SOURCE_LABEL, SOURCE_UID
-from controlplane.controllers.candidates.source.observations import CandidateGone
+from controlplane.controllers.candidates.source.observations import (
+    CandidateGone,
+    CandidateObservationRefused,
+    CandidateSeen,
+)
 from controlplane.controllers.candidates.source.pods import SourceCandidates
 from controlplane.controllers.candidates.source.policy import SourcePolicy
 from controlplane.controllers.connectivity.events import MANAGEMENT, ClusterConnected, cluster_stream
 from controlplane.kube.kinds import Json, meta
 from controlplane.log.event import Recorded
 from controlplane.runtime.controller import ObjectChange
+from tests.support.rows import each
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -85,6 +90,29 @@ def test_a_candidate_of_another_cluster_that_has_our_name_is_nobodys_news() -> N
         assert source.observe(ObjectChange("east", "", CANDIDATES, obj, "5", False), NOW) is not None
     unknown = known_as("")
     assert unknown.observe(ObjectChange("east", "", CANDIDATES, made_by("theirs"), "5", False), NOW) is not None
+
+
+@each(
+    ("identity", "obj", "unmarked"),
+    [("ours", candidate(), True), ("ours", made_by("ours"), False), ("", candidate(), False)],
+)
+def test_of_a_candidate_that_does_not_say_who_made_it_that_is_noted(identity: str, obj: Json, unmarked: bool) -> None:
+    new = known_as(identity).observe(ObjectChange("east", "", CANDIDATES, obj, "5", False), NOW)
+    assert new is not None
+    assert isinstance(new.event, CandidateSeen)
+    assert new.event.unmarked is unmarked
+
+
+def test_a_candidate_of_another_cluster_that_cannot_be_read_holds_up_nobody() -> None:
+    """Of ours it is not known whether it runs, and no pod of its name is permitted meanwhile."""
+    source = known_as("ours")
+    theirs, ours = made_by("theirs"), made_by("ours")
+    for one in (theirs, ours):
+        one["spec"]["source"]["epoch"] = "first"
+    assert source.observe(ObjectChange("east", "", CANDIDATES, theirs, "5", False), NOW) is None
+    refused = source.observe(ObjectChange("east", "", CANDIDATES, ours, "5", False), NOW)
+    assert refused is not None
+    assert isinstance(refused.event, CandidateObservationRefused)
 
 
 def test_a_source_cluster_that_was_built_anew_goes_on_with_what_its_log_knows() -> None:

@@ -15,6 +15,7 @@ from controlplane.kube.kinds import APPLY_PATCH, JOBS, ObjectRef, Request
 from tests.clusters.clocks import ManualClock
 
 OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
+MAKER = ("controlplane/management-cluster", "us")
 REF = ObjectRef(JOBS, "ns", "job")
 OURS = {"metadata": {"name": "job", "uid": "u1", "resourceVersion": "5", "labels": {OWNER[0]: OWNER[1]}}}
 
@@ -93,6 +94,17 @@ async def test_create_does_not_adopt_what_is_foreign(labels: Any) -> None:
     port = OneObject({"metadata": {"name": "job", "labels": labels}})
     with pytest.raises(Foreign) as caught:
         await executor(port)[0].execute(create())
+    assert caught.value.found == port.stored
+
+
+@pytest.mark.parametrize(("said", "adopted"), [({MAKER[0]: "us"}, True), ({}, True), ({MAKER[0]: "them"}, False)])
+async def test_create_does_not_adopt_what_says_that_another_made_it(said: Any, adopted: bool) -> None:
+    port = OneObject({"metadata": OURS["metadata"] | {"annotations": said}})
+    if adopted:
+        assert await executor(port)[0].execute(create(maker=MAKER)) == port.stored
+        return
+    with pytest.raises(Foreign, match=f"Job ns/job was made for another: {MAKER[0]}=them") as caught:
+        await executor(port)[0].execute(create(maker=MAKER))
     assert caught.value.found == port.stored
 
 

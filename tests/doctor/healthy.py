@@ -89,6 +89,7 @@ def database(**more: Any) -> DatabaseFacts:
             "a": Connection(name="a", phase="Connected", incarnation="uid-a"),
             "b": Connection(name="b", phase="Connected", incarnation="uid-b"),
         },
+        unknown_copies={},
     )
     return put(found, **more)
 

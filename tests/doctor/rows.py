@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -51,6 +52,10 @@ def led(**more: Any) -> Facts:
 
 def known(**more: Any) -> Facts:
     return facts(database=database(connections={**database().connections, **more}))
+
+
+def left_alone(copies: Mapping[str, Sequence[str]] | Unread) -> Facts:
+    return facts(database=database(unknown_copies=copies))
 
 
 def wired(**more: Any) -> Facts:
@@ -237,6 +242,16 @@ QUEUES = [
     ),
 ]
 WORKERS = [
+    (
+        left_alone({"a": ["default/one", "default/two"], "b": []}),
+        "copies",
+        "warning",
+        (
+            "it has copies with our origin of which this log knows nothing, and which do not say that they were made for this "
+            "management cluster: default/one, default/two. They are left alone."
+        ),
+    ),
+    (left_alone(SILENT), "copies", "unknown", "no answer within 10 seconds"),
     (on_a(refused=Unread(said='Secret "a" not found')), "kubeconfig", "failed", 'cannot be used: Secret "a" not'),
     (on_a(refused=NOT_READ), "kubeconfig", "unknown", "403"),
     (

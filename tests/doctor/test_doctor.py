@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 import pytest
 
+from controlplane.app.hosted import TYPES
 from controlplane.cli.run import open_management
 from controlplane.clock import SystemClock
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
@@ -36,6 +37,7 @@ from controlplane.settings.secret import DatabaseUrl
 from controlplane.simulation.kinds.base import DEFAULT_KINDS
 from controlplane.simulation.kinds.candidates import CANDIDATE_KINDS
 from controlplane.simulation.world import CHECK, KUEUE_NAMESPACE, ClusterSpec, World, secret_name
+from tests.audit.script import Script, write
 from tests.cli.processes import finished
 from tests.support.replication import replicated
 
@@ -322,3 +324,18 @@ async def test_of_several_servers_it_is_said_what_a_commit_waits_for_and_which_t
             f"2 servers of the URL take writes: {one} (timeline 1) and {two} (timeline 2)",
         )
         assert action == f"stop {one}, and let it follow {two} (pg_rewind)"
+
+
+async def test_copies_of_which_nobody_knows_whose_they_are_are_found_in_the_log(
+    database_url: str, tmp_path: Path
+) -> None:
+    script = Script("a", "b")
+    script.workload("ours-0a1b2").runs("a", "a", "b")
+    script.workload("theirs").clone("a", unmarked=True)
+    await write(database_url, script.appended, types=TYPES)
+    chosen = settings(database_url, tmp_path)
+    found = await database.gather(chosen, SystemClock(), 20.0)
+    assert found.unknown_copies == {"a": ["default/theirs"]}
+    elsewhere = msgspec.structs.replace(chosen.run, controllers=("podgroups",))
+    found = await database.gather(msgspec.structs.replace(chosen, run=elsewhere), SystemClock(), 20.0)
+    assert found.unknown_copies == {}, "without dispatch there are none"

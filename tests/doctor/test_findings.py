@@ -62,7 +62,7 @@ def test_where_all_is_well_every_check_says_so() -> None:
         *(
             f"worker/{name}/{one}"
             for name in "ab"
-            for one in ("reachable", "clock", "kinds", "rights", "identity", "local queues")
+            for one in ("reachable", "clock", "kinds", "rights", "identity", "local queues", "copies")
         ),
         "worker/a/token",
     }

@@ -70,6 +70,22 @@ async def test_what_another_may_have_made_stays_and_what_was_made_for_this_one_g
     assert {one["reason"] for one in on.said("RemovalDecided", "a", of="Job")} <= {"Orphaned", "Finished"}
 
 
+async def test_a_job_does_not_take_the_place_of_one_of_its_name_that_another_cluster_made(stage: Make) -> None:
+    """It took the other one for what it had created itself, and waited for it without an end."""
+    on = await stage("a")
+    worker = on.worker("a").store
+    running(on, "train", "another-cluster")
+    worker.patch(JOBS, NS, "train", {"metadata": {"annotations": {PREBUILT: "theirs"}, "labels": {PREBUILT: "theirs"}}})
+    before = on.uid("a")
+    on.submit_for("train", "200ms")
+    (refused,) = await on.until(lambda: on.said("ClusterRefused", "a"), "the worker is left out")
+    assert (refused["reason"], refused["message"]) == (
+        "JobNameTaken",
+        f"Job {NS}/train was made for another: {MADE_FOR}=another-cluster",
+    )
+    assert on.uid("a") == before
+
+
 async def test_the_origin_may_be_changed_beside_copies_of_another(stage: Make) -> None:
     """It is what an operator has to do, and his service waits for no copies that it does not know."""
     on = await stage("a")

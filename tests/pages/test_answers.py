@@ -102,7 +102,7 @@ def test_the_clusters_are_those_of_the_command(pages: TestClient, fleet_url: str
     shown = {one["name"]: one for one in api(pages, "/clusters")["clusters"]}
     assert shown.keys() == said.keys()
     for name, one in shown.items():
-        for field in ("state", "since", "running", "copies", "owed", "open_writes", "reason"):
+        for field in ("state", "since", "running", "copies", "owed", "open_writes", "unknown_copies", "reason"):
             assert one[field] == said[name][field], (name, field)
 
 

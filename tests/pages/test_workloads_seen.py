@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 import pytest
 
 from controlplane.audit.reads import READ, LogReader
-from controlplane.controllers.multikueue.observations import WorkloadGone, WorkloadObserved
+from controlplane.controllers.multikueue.observations import CloneObserved, WorkloadGone, WorkloadObserved
 from controlplane.log.event import NewEvent, Recorded
 from controlplane.pages.rows import LastSeen
 from controlplane.pages.workloads_seen import Seen, workloads_seen
@@ -40,6 +42,16 @@ def expected(reader: LogReader, head: int) -> dict[str, Seen]:
     return known
 
 
+def never_seen(reader: LogReader, head: int, seen: Collection[str]) -> list[str]:
+    """The other streams of Workloads."""
+    rows = reader.rows(
+        "SELECT DISTINCT stream FROM audit.events WHERE log = %(log)s AND stream LIKE 'workload/%%'"
+        " AND position <= %(head)s",
+        head=head,
+    )
+    return sorted(row["stream"] for row in rows if row["stream"] not in seen)
+
+
 async def test_pieces_of_any_size_say_the_same(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     events = [msgspec.structs.replace(one, caused_by=0) for one in story().appended]
     # A Workload that is gone comes again under its name, and goes again.
@@ -49,14 +61,22 @@ async def test_pieces_of_any_size_say_the_same(database_url: str, monkeypatch: p
     events += [NewEvent(stream=first.stream, event=event) for event in (gone, seen, gone)]
     # And again: a list shows it before it says that the one before is gone; that is told once more at the end.
     events += [NewEvent(stream=first.stream, event=event) for event in (seen, another, gone, end, gone)]
+    # Of some there are copies alone.
+    copy = CloneObserved(namespace="default", name="theirs", uid="c", resource_version="1", spec_key="k", unmarked=True)
+    places = (0, 40, len(events))
+    for number, place in enumerate(places):
+        stream, event = f"workload/default/theirs-{number}", msgspec.structs.replace(copy, name=f"theirs-{number}")
+        events.insert(place, NewEvent(stream=stream, event=event, cluster="a"))
     await write(database_url, events, types=READ)
     with LogReader.connect(database_url) as reader:
         for head in (*range(len(events) - 5, len(events) + 1), 150):
             wanted = expected(reader, head)
             for size in (3, 40, 200_000):
                 monkeypatch.setattr("controlplane.pages.workloads_seen._PIECE", size)
-                found = [seen for piece in workloads_seen(reader, head) for seen in piece]
+                unseen: list[str] = []
+                found = [seen for piece in workloads_seen(reader, head, unseen) for seen in piece]
                 assert len(found) == len(wanted)
+                assert sorted(unseen) == never_seen(reader, head, wanted)
                 assert {seen.stream: seen for seen in found} == wanted
 
 

@@ -97,6 +97,19 @@ def test_what_is_taken_from_a_lost_cluster_is_counted_and_owed() -> None:
     assert meter.report().read("requeue_budget_left") == POLICY.requeues_per_minute
 
 
+def test_copies_of_which_nobody_knows_whose_they_are_are_counted() -> None:
+    script = Script("a", "b")
+    script.workload("w-0a1b2").runs("a", "a", "b")
+    meter = Meter(script).report()
+    assert [meter.read("unknown_copies", cluster=name) for name in "ab"] == [0, 0]
+    theirs = script.workload("theirs").clone("a", unmarked=True)
+    script.workload("ours").clone("b")
+    meter.report()
+    assert [meter.read("unknown_copies", cluster=name) for name in "ab"] == [1, 0]
+    theirs.clone_gone("a")
+    assert meter.report().read("unknown_copies", cluster="a") == 0
+
+
 def test_without_a_limit_the_budget_is_endless() -> None:
     script = Script("a")
     script.fleet.policy = msgspec.structs.replace(POLICY, requeues_per_minute=0)

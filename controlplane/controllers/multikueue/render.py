@@ -9,6 +9,7 @@ that version."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from controlplane.controllers.multikueue import events
@@ -90,9 +91,10 @@ def render(
 
 
 def _made_for(request: Request, identity: str) -> Request:
-    if identity:
-        request.body["metadata"].setdefault("annotations", {})[MADE_FOR] = identity
-    return request
+    if not identity:
+        return request
+    request.body["metadata"].setdefault("annotations", {})[MADE_FOR] = identity
+    return replace(request, maker=(MADE_FOR, identity))
 
 
 def _clone(state: WorkloadState, decision: events.CloneDecided, template: Json, policy: MultiKueuePolicy) -> Request:

@@ -28,7 +28,8 @@ from controlplane.values import Value
 
 class ClusterItem(Value):
     """A cluster. `grace` is when Workloads are taken from one that is away; `owed` are copies that are not wanted there
-    any more; what is null is not known of the past."""
+    any more, and `unknown_copies` such as are left alone, since nobody knows whose they are (NAMESPACE/NAME); what is
+    null is not known of the past."""
 
     name: str
     state: str
@@ -40,6 +41,7 @@ class ClusterItem(Value):
     copies: int | None = None
     owed: int | None = None
     open_writes: int | None = None
+    unknown_copies: list[str] | None = None
     server_version: str = ""
     kinds_off: dict[str, str] = {}
     trend: list[Stretch] = []
@@ -123,6 +125,7 @@ def _now(one: dict[str, Any], now: datetime, trend: list[Stretch]) -> ClusterIte
         copies=one["copies"],
         owed=one["owed"],
         open_writes=one["open_writes"],
+        unknown_copies=one["unknown_copies"],
         server_version=one["server_version"],
         kinds_off=dict(one["kinds_off"]),
         trend=trend,

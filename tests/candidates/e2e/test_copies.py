@@ -11,10 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from controlplane.controllers.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import CANDIDATES, CONFIG_MAPS, SOURCE_LABEL, SOURCE_UID
+from controlplane.controllers.candidates.references.decide import ANOTHERS, FOLLOWED_VERSION
 from controlplane.controllers.candidates.source.delegate_status import FOLLOWED
-from controlplane.kube.kinds import EVENTS, SECRETS, Json, Kind, meta
-from tests.candidates.e2e.stage import NS, Stage
+from controlplane.kube.kinds import EVENTS, NAMESPACES, SECRETS, Json, Kind, meta
+from tests.candidates.e2e.stage import HOME, NS, Stage
 
 Make = Callable[..., Awaitable[Stage]]
 PASSWORD = base64.b64encode(b"correct horse battery staple").decode()
@@ -125,6 +126,31 @@ async def test_an_object_of_that_name_that_is_not_ours_is_left_alone(stage: Make
     await it.until(lambda: it.left() == [], "the pod gone")
     kept = it.world.clusters["east"].store.get(CONFIG_MAPS, NS, "settings")
     assert kept["data"] == {"mode": "theirs"}
+
+
+async def test_what_another_cluster_with_our_name_copied_is_left_alone(stage: Make) -> None:
+    """Its settings are a copy of ours, and its pods are in the same namespace."""
+    it = await stage("east")
+    east = it.world.clusters["east"].store
+    for name in ("settings", "of-their-pods"):
+        put(it, CONFIG_MAPS, name, {"mode": "theirs"}, where="east")
+        mark = {"labels": {SOURCE_LABEL: HOME}, "annotations": {SOURCE_UID: "another", FOLLOWED_VERSION: "1"}}
+        east.patch(CONFIG_MAPS, NS, name, {"metadata": mark})
+    put(it, CONFIG_MAPS, "settings", {"mode": "ours"})
+    put(it, CONFIG_MAPS, "more", {"mode": "ours"})
+    more = {"name": "more", "configMap": {"name": "more"}}
+    it.submit(volumes=[*NAMES["volumes"], more])
+    await it.placed()
+    said = f"ConfigMap settings: {ANOTHERS}"
+    await it.until(lambda: it.condition(kind=FOLLOWED).get("message") == said, "its pod says so")
+    await it.until(lambda: "ConfigMap/more" in copies(it, "east"), "the other one follows")
+    uid = meta(it.store.get(NAMESPACES, "", "kube-system"))["uid"]
+    assert meta(east.get(CONFIG_MAPS, NS, "more"))["annotations"][SOURCE_UID] == uid
+    it.delete()
+    theirs = {"ConfigMap/settings": {"mode": "theirs"}, "ConfigMap/of-their-pods": {"mode": "theirs"}}
+    await it.until(lambda: copies(it, "east") == theirs, "what is ours went with the pod, and nothing else")
+    await it.quiet(0.3)
+    assert copies(it, "east") == theirs
 
 
 @pytest.mark.deep

@@ -27,6 +27,7 @@ from controlplane.controllers.candidates.references.events import (
 )
 from controlplane.controllers.candidates.references.facets import CopyFacets
 from controlplane.controllers.candidates.references.objects_there import Key, ObjectsThere, needed_by
+from controlplane.controllers.candidates.references.ours import known_copy
 from controlplane.controllers.candidates.references.target_namespace import TargetNamespace, fold
 from controlplane.controllers.candidates.references.writes import decisions_of, request_of
 from controlplane.controllers.candidates.source.controller import SourceController
@@ -67,7 +68,8 @@ class ReferenceController(WritingController[CandidateWrite]):
         self._users: dict[str, set[str]] = {}
         self._dirty: dict[str, None] = {}
         self._missing: dict[tuple[str, str, str], str] = {}
-        self._facets = CopyFacets(self._cluster)
+        self._known_as = ""
+        self._facets = CopyFacets(self._cluster, placing.who_we_are)
         self._told: dict[str, dict[Key, str]] = {}
         self._objects = ObjectsThere(self._named_in, self._copied_in, self._look)
         placing.obstacles_of, placing.obstacles_at = self.obstacles, self.obstacles_at
@@ -90,7 +92,7 @@ class ReferenceController(WritingController[CandidateWrite]):
             event = missing if change.gone else NamedObserved(**shown, type=known.type, unfit=known.unfit)
         else:
             stream = f"{COPIES}/{change.cluster}/{namespace}"
-            copy = CopyObserved(**shown, mark=known.mark, followed=known.followed)
+            copy = CopyObserved(**shown, mark=known.mark, followed=known.followed, source_uid=known.source_uid)
             event = CopyGone(**shown) if change.gone else copy
         new = change.observed(stream, event, now)
         if change.cluster == MANAGEMENT and (kind, namespace, name) not in self.named:
@@ -125,9 +127,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         if kind == "sourcepod":
             self._fold_source(recorded.stream, recorded.position)
         elif kind == "cluster":
-            self._dirty.update(dict.fromkeys(s for s in self._streams() if name in (MANAGEMENT, s.split("/")[1])))
-            if isinstance(recorded.event, ClusterRestored):
-                self._fold_restored(name)
+            self._fold_cluster(name, recorded)
         elif kind == NAMED:
             event = recorded.event
             if isinstance(event, (NamedObserved, NamedMissing)):
@@ -142,8 +142,15 @@ class ReferenceController(WritingController[CandidateWrite]):
         elif kind == COPIES:
             self._fold_copy(recorded)
 
-    def _fold_restored(self, cluster: str) -> None:
-        """Copies that had gone may be back: where there were some, they are watched from now on."""
+    def _fold_cluster(self, cluster: str, recorded: Recorded) -> None:
+        """Copies that had gone may be back: where there were some, they are watched from now on. And what is ours goes
+        by what our cluster is known by."""
+        self._dirty.update(dict.fromkeys(s for s in self._streams() if cluster in (MANAGEMENT, s.split("/")[1])))
+        if self._known_as != (known_as := self._placing.who_we_are()):
+            self._known_as = known_as
+            self._objects.look_again()
+        if not isinstance(recorded.event, ClusterRestored):
+            return
         for stream, there in self._there.items():
             if stream.split("/")[1] == cluster:
                 self._there[stream] = _replace(there, restored=True)
@@ -267,7 +274,10 @@ class ReferenceController(WritingController[CandidateWrite]):
             found[obstacle.kind, obstacle.name] = obstacle.why if why in ("", *_GONE) else why
         for target, failure in there.trouble.items():
             kind, _, name = target.partition("/")
-            found[kind, name] = follow.FOREIGN if failure.error == "Foreign" else failure.message
+            if failure.error != "Foreign":
+                found[kind, name] = failure.message
+            elif (kind, name) not in found:
+                found[kind, name] = follow.FOREIGN
         return found
 
     # --- what is watched ---------------------------------------------------------------------------------------------
@@ -327,7 +337,7 @@ class ReferenceController(WritingController[CandidateWrite]):
         if home is None or not home.in_view(PODS.name):
             return Decided((), there.version)
         cluster = stream.split("/")[1]
-        wanted = decisions_of(self._objects.following(stream), cluster)
+        wanted = decisions_of(self._objects.following(stream), cluster, self._placing.who_we_are())
         decisions = [decision for decision in wanted if decision.target not in there.effects]
         resting = {target: failure.until for target, failure in there.trouble.items() if failure.until > now}
         events = [
@@ -351,9 +361,10 @@ class ReferenceController(WritingController[CandidateWrite]):
         place = kind, stream.split("/")[2], name
         if needed and place not in self.named:
             return follow.Following()  # of what was not looked at yet nothing is known, also not that its copy may go
-        one, copy = self.named.get(place), self._at(stream).copies.get(f"{kind}/{name}")
+        one, known, target = self.named.get(place), self._at(stream), f"{kind}/{name}"
+        copy, written = known.copies.get(target), known.written.get(target, frozenset())
         here = [KnownCopy(kind, name, one.uid, one.resource_version, type=one.type, unfit=one.unfit)] if one else []
-        there = [KnownCopy(kind, name, copy.uid, copy.resource_version, copy.mark, copy.followed)] if copy else []
+        there = [known_copy(copy, one, written, self._placing.who_we_are())] if copy else []
         return follow.follow(needed, here, there, self._cluster, in_view=True)
 
     # --- what is open ------------------------------------------------------------------------------------------------

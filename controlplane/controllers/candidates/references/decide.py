@@ -1,9 +1,9 @@
 """ConfigMaps, Secrets and whatever else a pod names: what has to be with its delegate, what may go again.
 
 In: the pod's template, the source's objects and the target's, by their metadata alone: data of Secrets never reaches
-the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster as its
-label and the pods it is for; an object of the same name without that label is somebody else's, is left alone, and is
-said to be in the way."""
+the log. Out: copies to be written and to be removed, and the request of each. A copy carries the source cluster's name
+as its label, and its UID as an annotation; an object of the same name without that label, or that another cluster of
+that name has made, is somebody else's, is left alone, and is said to be in the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from controlplane.controllers.candidates.objects import FOLLOWED, GROUP, SOURCE_LABEL
+from controlplane.controllers.candidates.objects import FOLLOWED, GROUP, SOURCE_LABEL, SOURCE_UID
 from controlplane.controllers.candidates.references.needs import REPLACED, copied_of, is_name
 from controlplane.kube.kinds import STRATEGIC_PATCH, Json, ObjectRef, Request, meta
 
@@ -21,6 +21,10 @@ FOLLOWED_VERSION = f"{GROUP}/followed-version"  # on a copy: the resourceVersion
 _UNCOPIED_TYPES = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
 KEPT = frozenset({"PersistentVolumeClaim"})  # what its pods have written is nobody's to throw away but its user's
 FOREIGN = "one of that name is in the target and is not ours: it is left as it is"
+ANOTHERS = (
+    "one of that name is in the target with our name (candidates.cluster) and is not known to be ours: it is left as it "
+    f"is; delete it there if no other cluster has that name and made it (annotation {SOURCE_UID})"
+)
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -33,8 +37,9 @@ class NamedObject(msgspec.Struct, frozen=True, order=True):
 
 
 class KnownCopy(msgspec.Struct, frozen=True):
-    """What is known of an object, in the source or in a target. `mark`: its source label, `followed`: the version
-    copied, `unfit`: why it cannot be.
+    """What is known of an object, in the source or in a target. `mark`: its source label, `source_uid`: the cluster
+    that it says it was made by, `followed`: the version copied, `unfit`: why it cannot be. `anothers`: not known to be
+    ours, though it has our name; `unmarked`: it is to be marked, so that it stays known.
     """
 
     kind: str
@@ -45,6 +50,9 @@ class KnownCopy(msgspec.Struct, frozen=True):
     followed: str = ""
     type: str = ""
     unfit: str = ""
+    source_uid: str = ""
+    anothers: bool = False
+    unmarked: bool = False
 
 
 class Copy(msgspec.Struct, frozen=True, order=True):
@@ -169,9 +177,13 @@ def follow(
     removals = [
         CopyRemoval(known.kind, known.name, known.uid, known.resource_version)
         for key, known in sorted(present.items())
-        if in_view and known.mark == cluster and known.kind not in KEPT and (key not in wanted or key not in sources)
+        if in_view and _is_ours(known, cluster) and known.kind not in KEPT and (key not in wanted or key not in sources)
     ]
     return Following(tuple(copies), tuple(removals), tuple(obstacles))
+
+
+def _is_ours(copy: KnownCopy, cluster: str) -> bool:
+    return copy.mark == cluster and not copy.anothers
 
 
 def _step(
@@ -187,9 +199,9 @@ def _step(
         return Obstacle(kind, name, f"a Secret of type {source.type} means nothing in another cluster")
     if found is None:
         return Copy(kind, name, source.resource_version)
-    if found.mark != cluster:
-        return Obstacle(kind, name, FOREIGN)
-    if found.followed != source.resource_version:
+    if not _is_ours(found, cluster):
+        return Obstacle(kind, name, ANOTHERS if found.anothers else FOREIGN)
+    if found.unmarked or found.followed != source.resource_version:
         return Copy(kind, name, source.resource_version, found.uid, found.resource_version)
     return None
 
@@ -207,21 +219,24 @@ def known(kind: str, obj: Mapping[str, Any]) -> KnownCopy:
         followed=_text(annotations, FOLLOWED_VERSION),
         type=_text(obj, "type"),
         unfit=_text(obj, UNFIT),
+        source_uid=_text(annotations, SOURCE_UID),
     )
 
 
-def copy_request(copy: Copy, namespace: str, source: Json, cluster: str) -> Request:
+def copy_request(copy: Copy, namespace: str, source: Json, cluster: str, source_uid: str = "") -> Request:
     """Return the request that makes or renews a copy of a source object, as it is at this moment."""
+    made_by = {SOURCE_UID: source_uid} if source_uid else {}
     body: Json = {
         "metadata": {
             "labels": {**_object(meta(source), "labels"), SOURCE_LABEL: cluster},
-            "annotations": {FOLLOWED_VERSION: _text(meta(source), "resourceVersion")},
+            "annotations": {FOLLOWED_VERSION: _text(meta(source), "resourceVersion"), **made_by},
         },
         **copied_of(copy.kind, source, renewed=bool(copy.uid)),
     }
     ref = ObjectRef(FOLLOWED[copy.kind], namespace, copy.name)
     if not copy.uid:
-        return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster))
+        maker = (SOURCE_UID, source_uid) if source_uid else None
+        return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster), maker=maker)
     if REPLACED.items() <= body.items():  # the whole object, so with its place
         body["metadata"] |= {"name": copy.name, "namespace": namespace}
     version = copy.resource_version

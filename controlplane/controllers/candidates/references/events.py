@@ -31,11 +31,14 @@ class NamedMissing(Event):
 
 
 class CopyObserved(SourceObservation):
-    """A copy of ours in a target; `followed` is the version of the source that it was made of."""
+    """A copy with our name in a target; `followed` is the version of the source that it was made of, `source_uid` the
+    cluster that it says it was made by.
+    """
 
     kind: str
     mark: str = ""
     followed: str = ""
+    source_uid: str = ""
 
 
 class CopyGone(SourceObjectGone):
@@ -57,10 +60,13 @@ class OnCopy(CandidateWrite):
 
 
 class CopyDecided(OnCopy):
-    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet."""
+    """Bring a copy up to a version of the source's object; `uid` is the copy's, "" if there is none yet. `source_uid`:
+    which cluster it is to say that it was made by.
+    """
 
     version: str
     uid: str = ""
+    source_uid: str = ""
 
 
 class CopyDropped(OnCopy):

@@ -6,7 +6,7 @@ copy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from controlplane.controllers.candidates.references.decide import NamedObject, useless
 from controlplane.controllers.candidates.references.events import CopyObserved, NamedMissing, NamedObserved
@@ -25,17 +25,18 @@ NAMED: Facets[Event] = {
 
 
 class CopyFacets:
-    """The positions of all named objects and copies. `cluster` is the source's name, which our copies carry."""
+    """The positions of all named objects and copies. `cluster` is the source's name, which our copies carry, and
+    `known_as` what the cluster is known by."""
 
     GIVEN = ("_copy",)
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, known_as: Callable[[], str]) -> None:
         self._positions: dict[str, int] = {}
         self._named: dict[str, Named] = {}
         self._copy: Facets[CopyObserved] = {
-            "copy": lambda seen: (seen.uid, seen.followed, seen.mark),
+            "copy": lambda seen: (seen.uid, seen.followed, seen.mark, seen.source_uid),
             "gone": lambda seen: seen.uid,
-            "foreign": lambda seen: seen.mark != cluster or None,
+            "foreign": lambda seen: seen.mark != cluster or seen.source_uid != (known_as() or seen.source_uid) or None,
         }
 
     def named(self, stream: str, after: Named, position: int) -> None:

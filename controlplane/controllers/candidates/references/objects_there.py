@@ -60,6 +60,11 @@ class ObjectsThere:
         if there in self._found:
             self._stale.setdefault(there, {}).update(dict.fromkeys(keys))
 
+    def look_again(self) -> None:
+        """Look at all objects again, where they are asked about next."""
+        self._found.clear()
+        self._stale.clear()
+
     def following(self, there: str) -> Following:
         """Return what is to be done in a namespace of a target."""
         found = self._looked(there)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from controlplane.controllers.candidates.references.events import CopyDecided, CopyGone, CopyObserved
+from controlplane.controllers.candidates.references.ours import Written
 from controlplane.controllers.candidates.source.events import (
     CandidateWrite,
     CandidateWriteFailed,
@@ -30,7 +31,8 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
     """What is known of a namespace of a target. `restored`: there may be copies that the log does not know: since there
     were some, the target went back to a backup, or a candidate is there that a log which is lost had asked for.
     `kinds`: those of which there were copies, or may be. `late_until`: until when the creation of a copy may still be
-    carried out that was sent more than once, of which only one was seen.
+    carried out that was sent more than once, of which only one was seen. `written`: what this log wrote to each copy,
+    as far as that may be what is there.
     """
 
     version: int = 0
@@ -39,6 +41,7 @@ class TargetNamespace(OpenWrites[CandidateWrite, WriteFailure]):
     restored: bool = False
     kinds: frozenset[str] = frozenset()
     late_until: datetime | None = None
+    written: dict[str, frozenset[Written]] = {}
 
     def concerns(self, target: str) -> bool:
         """Whether there is a copy of an object, or may be."""
@@ -76,11 +79,12 @@ def _fold(there: TargetNamespace, recorded: Recorded) -> TargetNamespace:
             if isinstance(event, CopyObserved):
                 return _replace(there, copies={**there.copies, key: event}, kinds=there.kinds | {event.kind})
             if key in there.copies and there.copies[key].uid == event.uid:
-                return _replace(there, copies=without(there.copies, key))
+                return _replace(there, copies=without(there.copies, key), written=without(there.written, key))
         case CandidateWrite() as event:
             there = opened(there, event, recorded)
             if isinstance(event, CopyDecided):
-                return _replace(there, kinds=there.kinds | {event.kind})
+                written = {**there.written, event.target: _written(there, event)}
+                return _replace(there, kinds=there.kinds | {event.kind}, written=written)
         case CandidateWriteFailed() | CandidateWriteUnneeded() as event if is_late(there, event.target, recorded):
             pass
         case CandidateWriteFailed() as event:
@@ -88,3 +92,11 @@ def _fold(there: TargetNamespace, recorded: Recorded) -> TargetNamespace:
         case CandidateWriteUnneeded() as event:
             return closed(there, event.target)
     return there
+
+
+def _written(there: TargetNamespace, event: CopyDecided) -> frozenset[Written]:
+    """Return what may be there of what this log wrote to a copy, once one more write is decided: that one, and what is
+    there now, which stays if the write is refused. Of a copy that was not seen yet any attempt may have arrived."""
+    seen, before = there.copies.get(event.target), there.written.get(event.target, frozenset())
+    kept = before if seen is None else before & {(seen.followed, seen.source_uid)}
+    return kept | {(event.version, event.source_uid)}

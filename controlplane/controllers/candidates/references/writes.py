@@ -21,8 +21,9 @@ from controlplane.controllers.candidates.source.events import CandidateWrite
 from controlplane.kube.kinds import Request
 
 
-def decisions_of(found: Following, cluster: str) -> Iterable[CandidateWrite]:
-    """Yield what is to be decided about the copies in a namespace of the target `cluster`."""
+def decisions_of(found: Following, cluster: str, source_uid: str) -> Iterable[CandidateWrite]:
+    """Yield what is to be decided about the copies in a namespace of the target `cluster`; `source_uid`: what our
+    cluster is known by."""
     for copy in found.copies:
         yield CopyDecided(
             cluster=cluster,
@@ -31,6 +32,7 @@ def decisions_of(found: Following, cluster: str) -> Iterable[CandidateWrite]:
             version=copy.version,
             uid=copy.uid,
             resource_version=copy.resource_version,
+            source_uid=source_uid,
             reason=CandidateReason.NAMED_BY_DELEGATE,
         )
     for removal in found.removals:
@@ -54,7 +56,7 @@ def request_of(
         if text is None:
             return None
         copy = Copy(decision.kind, decision.name, decision.version, decision.uid, decision.resource_version)
-        return copy_request(copy, namespace, msgspec.json.decode(text, type=dict), source)
+        return copy_request(copy, namespace, msgspec.json.decode(text, type=dict), source, decision.source_uid)
     if not isinstance(decision, CopyDropped):
         return None
     there = CopyRemoval(decision.kind, decision.name, decision.uid, decision.resource_version)

@@ -33,7 +33,7 @@ from controlplane.controllers.candidates.source.policy import (
     Target,
     effective,
 )
-from controlplane.controllers.candidates.source.state import SourceState, dropping
+from controlplane.controllers.candidates.source.state import SourceState, dropping, may_be_of_another
 from controlplane.controllers.connectivity.state import Connection
 from controlplane.runtime.decision_pass import DecisionPass
 from controlplane.runtime.writes import says_no
@@ -122,8 +122,10 @@ class PodPass(DecisionPass[SourceState, CandidateDecision, CandidateWrite]):
         return isinstance(decision, PermitRevoked) and not isinstance(opened, PermitRevoked)
 
     def drop(self, name: str, reason: CandidateReason) -> None:
-        """Delete a candidate that is known to be there."""
+        """Delete a candidate that is known to be there, unless it may be of another cluster that has our name."""
         known = self.state.candidates[name]
+        if may_be_of_another(self.state, known):
+            return
         if known.seen is None or dropping(self.state, name) or not self.context.in_view(known.cluster):
             return
         self.write(

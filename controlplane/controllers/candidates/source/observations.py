@@ -110,7 +110,7 @@ class CandidateSeen(SourceObservation):
     that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
     each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's
     autoscaler, None if nothing: the target's CRD may not know it. `gates`: what its spec says of the conditions that
-    the pod's readiness waits for, None in the same case."""
+    the pod's readiness waits for, None in the same case. `unmarked`: it does not say which cluster made it."""
 
     origin: Origin
     permit: int = 0
@@ -125,6 +125,7 @@ class CandidateSeen(SourceObservation):
     follows: list[str] = []
     scale_up: bool | None = None
     gates: list[Condition] | None = None
+    unmarked: bool = False
 
 
 class CandidateWaiting(CandidateSeen):

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from controlplane.controllers.candidates import constraints, objects, readiness
 from controlplane.controllers.candidates.objects import CANDIDATES, PODS
@@ -70,11 +71,11 @@ class SourceObserver:
     def _seen(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         if place == MANAGEMENT and kind == PODS:
             return source_pod(obj) if section(obj, "spec").get("schedulerName") == self._scheduler else None
-        if place != MANAGEMENT and kind == CANDIDATES:
+        if place != MANAGEMENT and kind == CANDIDATES and not self._is_of_another(place, obj):
             origin = objects.origin(obj)
             # Ours have the namespace of their pod. One that says otherwise was made by nobody of us.
             ours = origin.cluster == self._cluster and origin.namespace == meta(obj).get("namespace")
-            return candidate(obj) if ours and not self._is_of_another(place, obj) else None
+            return self._marked(candidate(obj), obj) if ours else None
         return None
 
     def _is_of_another(self, place: str, obj: Json) -> bool:
@@ -83,6 +84,13 @@ class SourceObserver:
         said, identity = section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID), self._identity()
         differs = bool(said and identity) and said != identity
         return differs and not self._stream_of(place, str(meta(obj).get("uid", "")))
+
+    def _marked(self, built: observations.Built, obj: Json) -> observations.Built:
+        """Return an observation of a Candidate, which notes of one that it does not say which cluster made it."""
+        if not self._identity() or section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID):
+            return built
+        stream, event, bodies = built
+        return stream, replace(event, unmarked=True), bodies
 
     def _gone(self, place: str, kind: Kind, obj: Json) -> observations.Built | None:
         metadata = meta(obj)

@@ -89,9 +89,9 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self.spread = WorkloadSpread()
         self._dirty: dict[str, None] = {}
         self.unread = UnreadCandidates()
-        self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of, self._who_we_are)
+        self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of, self.who_we_are)
 
-    def _who_we_are(self) -> str:
+    def who_we_are(self) -> str:
         """Return the UID that the source cluster is known by, "" as long as it is not known."""
         home = self.connections.get(MANAGEMENT)
         return home.incarnation if home is not None else ""
@@ -365,7 +365,7 @@ class SourceCandidates(WritingController[CandidateWrite]):
         if decision is None:
             return None
         try:
-            return render.render(self.sources[write.stream], decision, bodies, self.policy, now, self._who_we_are())
+            return render.render(self.sources[write.stream], decision, bodies, self.policy, now, self.who_we_are())
         except Obsolete:
             return None
 
