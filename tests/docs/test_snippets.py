@@ -65,7 +65,7 @@ def controlplane(arguments: list[str]) -> None:
 
 
 def make(arguments: list[str]) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {word for word in arguments if "=" not in word} <= targets
 
 

@@ -15,6 +15,7 @@ WITHOUT = f"not deep and not {MARK}"
 
 MODULES = (
     "tests/audit/test_estimate_error.py",
+    "tests/audit/test_simulated.py",
     "tests/cancelling/",
     "tests/candidates/e2e/",
     "tests/candidates/test_gang_properties.py",
@@ -35,6 +36,9 @@ MODULES = (
     "tests/multikueue/kep693/",
     "tests/outages/",
     "tests/podgroups/e2e/",
+    "tests/runtime/test_folded.py",
+    "tests/scheduling/",
+    "tests/whatif/",
 )
 """Folders, and modules."""
 ORDINARY = (
