@@ -46,6 +46,7 @@ from controlplane.controllers.multikueue.observations import (
 from controlplane.controllers.multikueue.phrases import because, face
 from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.controllers.multikueue.unread_copies import MADE_FOR_FIELD
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Event, Recorded
@@ -219,7 +220,8 @@ def _eviction(case: Case) -> Recorded | None:
 def not_available(case: Case, cluster: str) -> str:
     """Return why a cluster cannot take the Workload now, as a clause without a subject."""
     if (unread := case.context.unread_on(cluster)) is not None:
-        return f"{unread.kind} {unread.namespace}/{unread.name} is there and cannot be read ({unread.error})"
+        what = "may be another's" if unread.field == MADE_FOR_FIELD else "cannot be read"
+        return f"{unread.kind} {unread.namespace}/{unread.name} is there and {what} ({unread.error})"
     connection = case.context.connections.get(cluster)
     if connection is None:
         return "there is no connection to it"

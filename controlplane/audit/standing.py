@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue.context import WorkloadContext
 from controlplane.controllers.multikueue.decision_pass import stamp
 from controlplane.controllers.multikueue.observations import CheckState, WorkloadObserved
 from controlplane.controllers.multikueue.unobserved_jobs import unseen
+from controlplane.controllers.multikueue.unread_copies import MADE_FOR_FIELD
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.runtime.explanation import Standing
 
@@ -115,11 +116,19 @@ def waited_for(state: WorkloadState, context: WorkloadContext, now: datetime) ->
     held = unseen(state, context, now, state.winner)
     each = []
     for cluster, until in held.items():
-        awaited = f"what is on {cluster} to be readable" if context.unread_on(cluster) else f"{cluster} to come back"
+        awaited = _readable(context, cluster) or f"{cluster} to come back"
         limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
         each.append(f"{awaited}, where the job may run{limit}")
     each += [unknown_copy(copy) for copy in strays.waited_for(context)]
     return " and ".join(each)
+
+
+def _readable(context: WorkloadContext, cluster: str) -> str:
+    """Say what is waited for of a copy in view that cannot be read, or may be another's; "" if there is none."""
+    unread = context.unread_on(cluster)
+    if unread is None:
+        return ""
+    return f"what is on {cluster} to {'go' if unread.field == MADE_FOR_FIELD else 'be readable'}"
 
 
 def unknown_copy(copy: strays.StrayCopy) -> str:
@@ -142,8 +151,8 @@ def _placed(state: WorkloadState, local: WorkloadObserved, context: WorkloadCont
         until = grace(state, context, cluster, now)
         limit = f", until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
         return Standing("Lost", cluster, f"{cluster} to come back{limit}")
-    if context.unread_on(cluster):
-        return Standing("Admitted", cluster, f"what is on {cluster} to be readable")
+    if awaited := _readable(context, cluster):
+        return Standing("Admitted", cluster, awaited)
     job = state.remote(cluster).job
     if job is not None and not job.suspended:
         return Standing("Running", cluster, "")
@@ -181,6 +190,5 @@ def _before_the_offer(local: WorkloadObserved, check: CheckState, context: Workl
 
 
 def _copies(state: WorkloadState) -> str:
-    if state.unknown_on:
-        return ""  # they stay
-    return f"its copies on {', '.join(sorted(state.remotes))}" if state.remotes else ""
+    going = sorted(state.remotes.keys() - set(state.unknown_on))  # the others stay
+    return f"its copies on {', '.join(going)}" if going else ""

@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controllers.connectivity.events import ClusterConnected, cluster_stream
 from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.controller import MultiKueueController
-from controlplane.job_kinds.base import MADE_FOR
 from controlplane.job_kinds.custom import CustomJob
 from controlplane.kube import kinds
 from controlplane.kube.kinds import Json, Kind
@@ -381,15 +379,3 @@ def test_a_copy_says_how_it_ended() -> None:
     event = observe("a", kinds.JOBS, copy).event
     assert event.end == observations.JobEnd(success=False, message="no more tries")
     assert observe("a", kinds.JOBS, remote_job()).event.end is None
-
-
-@each(("mark", "unmarked"), [("us", False), ("them", True), ("", True)])
-def test_a_copy_is_known_by_the_management_cluster_that_it_was_made_for(mark: str, unmarked: bool) -> None:
-    scene = Scene("a")
-    copies = ((kinds.WORKLOADS, workload()), (kinds.JOBS, remote_job()))
-    for kind, obj in copies:
-        if mark:
-            obj["metadata"].setdefault("annotations", {})[MADE_FOR] = mark
-        assert not observe("a", kind, obj, scene=scene).event.unmarked, "our cluster has not said who it is"
-    scene.fold(cluster_stream(HOME), ClusterConnected(incarnation="us"), HOME)
-    assert [observe("a", kind, obj, scene=scene).event.unmarked for kind, obj in copies] == [unmarked, unmarked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -14,6 +15,7 @@ from controlplane.kube.kueue_names import ORIGIN_LABEL, PREBUILT
 from tests.multikueue.kep693.rig import user_job
 from tests.outages.stage import NS, Stage, settings
 from tests.outages.test_origin import of_new_log
+from tests.support.waiting import PATIENCE
 
 Make = Callable[..., Awaitable[Stage]]
 
@@ -84,6 +86,29 @@ async def test_a_job_does_not_take_the_place_of_one_of_its_name_that_another_clu
         f"Job {NS}/train was made for another: {MADE_FOR}=another-cluster",
     )
     assert on.uid("a") == before
+
+
+async def test_what_has_the_name_of_a_workload_here_is_waited_for(stage: Make) -> None:
+    """A group of pods, say, that both clusters have: it was taken for a copy of ours, and removed where it lost."""
+    on = await stage("a", "b")
+    await on.replica.stop()
+    on.submit_for("train", "200ms")
+    async with asyncio.timeout(PATIENCE):
+        while not (named := [one.name for one in on.manager.store.records(WORKLOADS)]):
+            await asyncio.sleep(0.02)
+    (name,) = named
+    running(on, name, "another-cluster")
+    before = on.uid("a", name)
+    await on.up()
+    await on.until(lambda: on.said("CloneObserved", "a", name=name), "it is seen")
+    await on.quiet(1.5)
+    assert (on.uid("a", name), on.said("NominationDecided"), on.said("RemovalDecided")) == (before, [], [])
+    said = CliRunner().invoke(cli, ["--database-url", on.url, "why", f"{NS}/{name}"], catch_exceptions=False)
+    assert "is there and may be another's" in said.stdout
+    assert "made for another management cluster, another-cluster" in said.stdout
+    for kind in (JOBS, WORKLOADS):
+        on.worker("a").store.delete(kind, NS, name)
+    await on.until(lambda: on.finished(name="train"), "it runs once the other one is gone")
 
 
 async def test_the_origin_may_be_changed_beside_copies_of_another(stage: Make) -> None:

@@ -26,7 +26,8 @@ class Connection(Value):
 
     `Unknown`: nothing tried since the service started. `Suspect`: connected, but a heartbeat is overdue. `Lost`: it was
     connected before. `Failed`: it never was. `Standby`: it answers, and is used under the name `behind`, which stays
-    set until the cluster is used under this one. `since` is when the phase began; `lost_since` when it was lost, None
+    set until the cluster is used under this one. `before`: the identities of other clusters that came in its place, in
+    the order in which they were replaced. `since` is when the phase began; `lost_since` when it was lost, None
     while connected. `restores` counts restores of the cluster's store, removals, and other clusters that came in its
     place. `forgotten`: an operator ended the grace. `rebound`: an operator lets another cluster take this one's place.
     `untried_since`: when the service started, while no attempt of it has ended yet. The clocks: `lost_clock` starts
@@ -55,6 +56,12 @@ class Connection(Value):
     untried_since: datetime | None = None
     rebound: bool = False
     behind: str = ""
+    before: tuple[str, ...] = ()
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """What the cluster is known by, and whose place it took; nothing while its identity is not known."""
+        return (self.incarnation, *self.before) if self.incarnation else ()
 
     @property
     def connected(self) -> bool:
@@ -164,6 +171,7 @@ def _connected(state: Connection, event: events.ClusterConnected, at: datetime) 
         out_since={kind: since for kind, since in state.out_since.items() if kind not in event.kinds},
         unlisted_since=state.lost_clock or at,
         incarnation=event.incarnation,
+        before=_before(state, event.incarnation),
         restores=next_incarnation_number(state, event.incarnation),
         server_version=event.server_version,
     )
@@ -175,8 +183,13 @@ def _another_incarnation(
     """Whatever was seen belongs to the incarnation before: nothing of this one is in view until it is listed."""
     match event:
         case events.ClusterIdentified():
-            restores = next_incarnation_number(state, event.incarnation)
-            return msgspec.structs.replace(state, incarnation=event.incarnation, restores=restores, synced=frozenset())
+            return msgspec.structs.replace(
+                state,
+                incarnation=event.incarnation,
+                before=_before(state, event.incarnation),
+                restores=next_incarnation_number(state, event.incarnation),
+                synced=frozenset(),
+            )
         case events.ClusterRestored():
             out_since = dict.fromkeys(state.synced, at) | state.out_since
             return msgspec.structs.replace(state, restores=event.restores, synced=frozenset(), out_since=out_since)
@@ -203,6 +216,12 @@ def _kind(state: Connection, event: events.KindSynced | events.KindOff, at: date
         off={**state.off, event.kind: event.message},
         out_since={event.kind: since, **state.out_since},
     )
+
+
+def _before(state: Connection, incarnation: str) -> tuple[str, ...]:
+    """Return whose place a cluster took, once it answers with an identity."""
+    known = (*state.before, state.incarnation) if state.incarnation not in ("", *state.before) else state.before
+    return known if incarnation not in ("", state.incarnation) else state.before
 
 
 def next_incarnation_number(state: Connection, incarnation: str) -> int:

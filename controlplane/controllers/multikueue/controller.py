@@ -89,7 +89,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             self.index.stream_of_remote_job,
             self.index.queue,
             is_known=self.index.has_job,
-            identity=self._identity,
+            identities=self._identities,
             labelled=policy.scoring is not None,
             queued=policy.knows_queues,
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
@@ -97,8 +97,12 @@ class MultiKueueController(WritingController[WorkloadWrite]):
 
     def _identity(self) -> str:
         """Return that of the management cluster, "" as long as it is not known."""
+        return next(iter(self._identities()), "")
+
+    def _identities(self) -> Sequence[str]:
+        """Return that of the management cluster, and those that the log's one had before; none while it has none."""
         management = self.index.connections.get(MANAGEMENT)
-        return management.incarnation if management is not None else ""
+        return management.identities if management is not None else ()
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 

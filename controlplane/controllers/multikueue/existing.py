@@ -23,7 +23,7 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.observe import Queue, job_stream, local_queue_stream
-from controlplane.controllers.multikueue.unread_copies import UnreadCopies
+from controlplane.controllers.multikueue.unread_copies import UnreadCopies, made_for_others
 from controlplane.controllers.multikueue.workload_state import WorkloadState
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -142,14 +142,14 @@ class ExistingObjects:
         return self._remote_jobs.get((cluster, uid), "") or self.unread.stream_of(cluster, uid)
 
     def unread_of(self, state: WorkloadState) -> Mapping[str, ObservationRefused]:
-        """Return the clusters on which there is something of a Workload that nobody has read, and what was wrong with
-        it."""
+        """Return the clusters on which there is something of a Workload that nobody has read, or that may be another's,
+        and what was wrong with it."""
         copies = [(WORKLOADS.name, state.namespace, state.name)]
         adapter = self.policy.adapters.get(state.owner.gvk) if state.owner is not None else None
         if adapter is not None and state.owner is not None:
             jobs = (state.owner.name, *(member.name for member in self.members_of(state)))
             copies += [(adapter.kind.name, state.namespace, name) for name in jobs]
-        return self.unread.of(copies, state.remotes)
+        return self.unread.of(copies, state.remotes) | made_for_others(state)
 
     def route(self, local: WorkloadObserved) -> Route | None:
         """Return the check of ours that a Workload has, and the clusters that it leads to; None if it has none."""

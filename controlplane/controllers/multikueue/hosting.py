@@ -189,7 +189,7 @@ def objection(index: WorkloadIndex, policy: MultiKueuePolicy) -> str:
     said = index.around.in_force
     if said is None or not policy.dispatches or said.origin == policy.origin:
         return ""
-    found = [state for state in index.workloads.values() if state.on_clusters and not state.unknown_on]
+    found = [state for state in index.workloads.values() if state.known_on_clusters]
     if not found:
         return ""
     named = ", ".join(f"{state.namespace}/{state.name}" for state in found[:_NAMED])

@@ -283,7 +283,8 @@ class CloneObserved(Conditioned):
     """The Workload's copy on a worker. `bound_to` is the UID of the job that owns it there; `topology` names the pod
     sets that have one assigned; `size` as in `WorkloadObserved`. `gated`: its spec has MultiKueue's preemption gate;
     `gates`: what its status says of all of them. `awaits`: the admission checks of the worker's own that are not Ready,
-    with what each says. `unmarked`: it does not say that it was made for this management cluster."""
+    with what each says. `unmarked`: it does not say that it was made for this management cluster; `made_for`: the one
+    that it says instead."""
 
     spec_key: str
     active: bool = True
@@ -296,6 +297,7 @@ class CloneObserved(Conditioned):
     gates: list[PreemptionGate] = []
     awaits: dict[str, str] = {}
     unmarked: bool = False
+    made_for: str = ""
 
     @property
     def gate(self) -> PreemptionGate | None:
@@ -311,8 +313,8 @@ class RemoteJobObserved(Observation):
     """The job's copy on a worker; the fields as in `JobObserved`. `prebuilt` is the Workload that it names, `sized` the
     body of what is written again with another size, if there is more than that. `shared`: the UID of the user's job, of
     which this is the copy for all its Workloads; `prebuilt` is then the first. Of a pod alone: `role`, `succeeded`, and
-    `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded. `unmarked` as in
-    `CloneObserved`."""
+    `finalizers`, where only these keep it, and nothing of it runs. `end`: how it ended, if recorded. `unmarked` and
+    `made_for` as in `CloneObserved`."""
 
     kind: str
     prebuilt: str = ""
@@ -328,6 +330,7 @@ class RemoteJobObserved(Observation):
     succeeded: bool = False
     finalizers: list[str] = []
     unmarked: bool = False
+    made_for: str = ""
     status: str
     kept: Kept = {}
 

@@ -7,7 +7,7 @@ the stream goes on."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from controlplane.log.event import Body, Event, NewEvent, body_of
 from controlplane.runtime.controller import ObjectChange
 
 _MOST_CLUSTERS = 20
+_LONGEST_IDENTITY = 64  # characters of what a copy says that it was made for: a UID has 36
 _Built = tuple[str, Event, tuple[Body, ...]]
 _Copy = TypeVar("_Copy", observations.CloneObserved, observations.RemoteJobObserved)
 Queue = observations.ClusterQueueObserved | observations.LocalQueueObserved
@@ -53,8 +54,9 @@ class WorkloadObserver:
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
     and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
-    becomes of it concerns us also when it names another controller. `identity` is that of the management cluster.
-    `labelled`: jobs are recorded with their labels;
+    becomes of it concerns us also when it names another controller. `identities`: that of the management cluster,
+    and those that the log's one had before; none as long as it is not known. `labelled`: jobs are recorded with their
+    labels;
     `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
     workers."""
 
@@ -66,7 +68,7 @@ class WorkloadObserver:
         queue: Callable[[str], Queue | None] = lambda stream: None,
         *,
         is_known: Callable[[str], bool] = lambda stream: False,
-        identity: Callable[[], str] = lambda: "",
+        identities: Callable[[], Sequence[str]] = lambda: (),
         labelled: bool = False,
         queued: bool = False,
         flavored: bool = False,
@@ -74,7 +76,7 @@ class WorkloadObserver:
         self._worker_queues = flavors.QueueObserver(flavored=flavored)
         self._labelled = labelled
         self._queue, self._offered = queue, dict[str, tuple[str, Queue]]()
-        self._stream_of_job, self._is_known, self._identity = stream_of_job, is_known, identity
+        self._stream_of_job, self._is_known, self._identities = stream_of_job, is_known, identities
         self._adapters = {adapter.kind: adapter for adapter in adapters.values()}
         self._controller = controller_name
         self._named: dict[Kind, tuple[Callable[[Json], _Built], Callable[[Json], tuple[str, Event]]]] = {
@@ -166,10 +168,12 @@ class WorkloadObserver:
 
     def _marked(self, copy: _Copy, obj: Json) -> _Copy:
         """Return an observation of a copy, which notes of one that it does not say that it was made for us."""
-        identity = self._identity()
-        if not identity or fields.section(meta(obj), "annotations").get(MADE_FOR) == identity:
+        identities = self._identities()
+        said = fields.section(meta(obj), "annotations").get(MADE_FOR, "")
+        if not identities or said == identities[0]:
             return copy
-        return msgspec.structs.replace(copy, unmarked=True)
+        another = said if isinstance(said, str) and said not in identities else ""
+        return msgspec.structs.replace(copy, unmarked=True, made_for=another[:_LONGEST_IDENTITY])
 
     def _gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:
         adapter = self._adapters.get(kind)

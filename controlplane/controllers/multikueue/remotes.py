@@ -60,6 +60,15 @@ class Remote(msgspec.Struct, frozen=True):
         return bool(unmarked) and all(unmarked)
 
     @property
+    def made_for(self) -> str:
+        """The management cluster that something of it says that it was made for, if that is another one; "" if nothing
+        does."""
+        said = [one.made_for for one in self.jobs]
+        if self.clone is not None:
+            said.append(self.clone.made_for)
+        return next(filter(None, said), "")
+
+    @property
     def may_run(self) -> bool:
         """Whether anything of the job may run there. A pod that nothing but its finalizers keeps does not."""
         return any(not one.finalizing for one in self.jobs)

@@ -22,8 +22,13 @@ from controlplane.controllers.multikueue.observations import (
     WorkloadObserved,
 )
 from controlplane.controllers.multikueue.remotes import Remote
+from controlplane.controllers.multikueue.workload_state import WorkloadState
+from controlplane.job_kinds.base import MADE_FOR
 from controlplane.kube.kinds import WORKLOADS
 from controlplane.log.event import Recorded
+
+MADE_FOR_FIELD = f"metadata.annotations[{MADE_FOR}]"
+"""The field that is wrong with a copy that was made for another management cluster."""
 
 Copy = tuple[str, str, str]
 """A copy wherever it is: its kind (`Kind.name`), its namespace, its name."""
@@ -113,6 +118,27 @@ class UnreadCopies:
     def hides(self, namespace: str, name: str) -> bool:
         """Whether there is a Workload of this name on the management cluster that cannot be read."""
         return MANAGEMENT in self._refusals.get((WORKLOADS.name, namespace, name), {})
+
+
+def made_for_others(state: WorkloadState) -> dict[str, ObservationRefused]:
+    """Return the workers whose copy says that it was made for another management cluster, as one that cannot be read:
+    its job may be ours, of a cluster that was built anew, or somebody else's that has the same name.
+
+    Nothing is done about it, and the job is started nowhere else, until it is gone or says that it is ours."""
+    return {
+        cluster: ObservationRefused(
+            kind=WORKLOADS.name,
+            namespace=state.namespace,
+            name=state.name,
+            uid="",
+            resource_version="",
+            field=MADE_FOR_FIELD,
+            error=f"{MADE_FOR_FIELD}: it was made for another management cluster, {remote.made_for}",
+            object="",
+        )
+        for cluster, remote in state.remotes.items()
+        if remote.made_for
+    }
 
 
 def _uids(remote: Remote | None) -> set[str]:

@@ -98,11 +98,16 @@ class WorkloadState(OpenWrites[events.WorkloadWrite, RepeatedWriteFailure], Stre
 
     @property
     def unknown_on(self) -> list[str]:
-        """The clusters that have a copy of which it is unknown whose it is: the log has nothing else of it, and it does
-        not say that it was made for this management cluster."""
+        """The clusters that have a copy of which it is unknown whose it is: it says that it was made for another
+        management cluster; or the log has nothing else of it, and it does not say that it was made for this one."""
         if self.local or self.left or self.gone or self.effects or self.unsure:
-            return []
+            return sorted(cluster for cluster, remote in self.remotes.items() if remote.made_for)
         return sorted(cluster for cluster, remote in self.remotes.items() if remote.unmarked)
+
+    @property
+    def known_on_clusters(self) -> bool:
+        """Whether something of which it is known whose it is is on a cluster, or may be."""
+        return bool(self.effects or self.unsure or self.remotes.keys() - set(self.unknown_on))
 
     def remote(self, cluster: str) -> Remote:
         """Return what is on a cluster; empty if nothing is."""
