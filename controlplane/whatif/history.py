@@ -44,7 +44,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.past import DELETING, MADE_AGAIN, QUEUE_STOPPED, PastCopy, PastWorkload
+from controlplane.whatif.past import DELETING, MADE_AGAIN, PLACED_BEFORE, QUEUE_STOPPED, PastCopy, PastWorkload
 from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
@@ -261,6 +261,8 @@ class History:
         copies = past.copies.get(cluster)
         if isinstance(event, RemoteJobObserved | RemoteJobGone):
             self._remote_job(past, recorded)
+        if not copies and past.why_not == PLACED_BEFORE and isinstance(event, CloneObserved):
+            copies = past.copies[cluster] = [PastCopy(cluster, at)]  # nobody decided it in this log
         if not copies:
             return
         if isinstance(event, CloneGone | RemoteJobGone):

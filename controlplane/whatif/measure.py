@@ -130,6 +130,10 @@ class Measures:
         elif isinstance(event, ClusterConnected):
             self._lost_at.pop(recorded.cluster, None)
 
+    def leave_out(self, stream: str) -> None:
+        """Forget what runs of a Workload of which nothing more is told."""
+        self._runs.pop(stream, None)
+
     def _key(self, stream: str) -> str:
         return self._keys.get(stream, stream)
 
@@ -141,6 +145,9 @@ class Measures:
         return self._key(stream)
 
     def _seen(self, key: str, event: WorkloadObserved, at: datetime) -> None:
+        if key not in self._arrived and (key in self._finished or event.is_true("Finished")):
+            self._finished.add(key)  # it was over before anybody looked
+            return
         self._arrived.setdefault(key, at)
         self._quota(key, event, at)
         if key not in self._finished and event.is_true("Finished"):
