@@ -108,7 +108,7 @@ def _answer(
         history.take(recorded)
         measures.take(recorded)
     _known(alternative, history)
-    _fits(alternative, history)
+    _fits(alternative, history, began)
     capacities = Capacities(history)
     played = _play(reader, part, history, capacities, (policy, own), (began, ended), None)
     agreed = agreement(history, played.placements, began, ended)
@@ -295,11 +295,11 @@ def _rules(settings: Settings) -> Any:
     return chosen(msgspec.structs.replace(settings, multikueue=scored)).policy.scoring
 
 
-def _fits(alternative: Alternative, history: History) -> None:
+def _fits(alternative: Alternative, history: History, began: datetime) -> None:
     """Raise `CommandFailure` for quotas that cannot be given as the file gives them."""
     from controlplane.whatif.quota_objects import problem
 
-    found = problem(alternative.objects, alternative.capacities, history.quota)
+    found = problem(alternative.objects, alternative.capacities, history.quota, began)
     if found:
         raise CommandFailure(f"--quota: {found}", Exit.USAGE)
 

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
+from controlplane.controllers.quota.admission.observe import stream_of
 from controlplane.kube.documents import documents
 from controlplane.kube.fields import UNFIT
+from controlplane.kube.kinds import CLUSTER_QUEUES
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
 from controlplane.values import Value
@@ -78,6 +80,10 @@ def quotas(text: bytes, file: str) -> GivenQuotas:
             for place in sorted(capacities.keys() & found):
                 raise InputError(f"{file}: {_called(place)} is given twice: give it once")
             capacities |= found
+    for place in sorted(capacities):
+        queue = place.partition("/")[2]
+        if queue and stream_of(CLUSTER_QUEUES, "", queue) in objects:
+            raise InputError(f"{file}: {_called(place)} is given as a ClusterQueue too: give it once")
     return GivenQuotas(capacities=capacities, objects=objects)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from controlplane.controllers.quota.admission.observe import observation, stream_of
 from controlplane.kube.fields import BadValue
@@ -43,8 +44,11 @@ def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
     return found
 
 
-def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], known: QuotaHistory) -> str:
-    """Return why quotas cannot be given to the queues that a log knows, in one sentence; "" if they can."""
+def problem(
+    objects: Mapping[str, Event], capacities: Mapping[str, Capacity], known: QuotaHistory, begin: datetime
+) -> str:
+    """Return why quotas cannot be given from a time on to the queues that a log knows, in one sentence; "" if they
+    can."""
     if objects and not known.queues:
         kind, name = _named(next(iter(objects)))
         return (
@@ -60,10 +64,11 @@ def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], kn
                 return (
                     f"{kind} {name}: spec.resourceGroups: there is no ResourceFlavor {flavor}: give it in the file too"
                 )
-    for name, queue in known.queues.items():
+    for name, specs in known.specs_after(begin).items():
         told = capacities.get(queue_place(name), {})
         try:
-            with_nominal(queue.spec, told)
+            for spec in specs:
+                with_nominal(spec, told)
         except BadValue as error:
             return f"clusterQueues.{name}.{error}"
     return ""
