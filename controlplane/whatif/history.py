@@ -130,6 +130,10 @@ class History:
         found = self.requests.get(stream)
         return {**(self._usual if found is None else found), SLOTS: 1.0}
 
+    def resources(self) -> set[str]:
+        """Return the resources that Workloads ask for, as far as the log knows; each asks for one of `SLOTS`."""
+        return {SLOTS, *(name for one in self.requests.values() for name in one)}
+
     @cached_property
     def _usual(self) -> dict[str, float]:
         names = {name for one in self.requests.values() for name in one}
