@@ -140,8 +140,23 @@ def _check(log: Chance) -> None:
 
 def _queues(log: Chance) -> None:
     name, namespace = log.one(*NAMES), log.one(*SPACES)
-    kind = log.one("local", "cluster", "quota")
-    if kind == "local":
+    kind = log.one("local", "cluster", "quota", "admission")
+    if kind == "admission":
+        word, observed, gone, key = log.one(
+            (f"clusterqueue/{name}", admission.AdmissionClusterQueueObserved, admission.AdmissionClusterQueueGone, {}),
+            (f"cohort/{name}", admission.AdmissionCohortObserved, admission.AdmissionCohortGone, {}),
+            (f"flavor/{name}", admission.AdmissionFlavorObserved, admission.AdmissionFlavorGone, {}),
+            (
+                f"localqueue/{namespace}/{name}", admission.AdmissionLocalQueueObserved,
+                admission.AdmissionLocalQueueGone, {"namespace": namespace},
+            ),
+        )  # fmt: skip
+        more = {} if word.startswith("flavor") else {"status": {"pendingWorkloads": len(log.log)}}
+        log.seen(
+            f"admission/{word}", observed, gone, {**key, "name": name}, deleting=log.one(False, True),
+            spec=log.one({}, {"cohort": "a"}, {"cohort": "b\0", "stopPolicy": "Hold"}), **more,
+        )  # fmt: skip
+    elif kind == "local":
         log.seen(
             f"localqueue/{namespace}/{name}", observations.LocalQueueObserved, observations.LocalQueueGone,
             {"namespace": namespace, "name": name}, cluster_queue=log.one("", *NAMES),

@@ -1,6 +1,8 @@
 """SQL for people: an attempt to find a cluster has its queue and owner from its first event on, and ends at the latest
 when the next one begins. A Workload that was made again twice under its name is three, also where a list had shown the
-second one before it said that the first one was gone.
+second one before it said that the first one was gone. What admission rests on where this service reserves quota,
+ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, is among the configuration that changed, by the fields of its
+spec.
 
 It replaces views by ones with the same columns; the version before goes on with the new schema.
 
@@ -54,6 +56,13 @@ PLACEMENTS = (
         ),
     ),
 )
+SAID = {
+    "VIEW audit.config_changes": (
+        "What changed of MultiKueueConfigs, MultiKueueClusters, AdmissionChecks, ClusterQueues, Cohorts, LocalQueues and"
+        " ResourceFlavors: one row a field."
+    ),
+    "COLUMN audit.config_changes.field": "The field, by its name in the event; of what this service decides about quota on, spec.NAME.",
+}
 # What is kept of Workloads that are over.
 KEPT = """
 UPDATE read_models.placements k SET until = n.at
@@ -88,16 +97,34 @@ def upgrade() -> None:
         view = earlier["_replaced"](view, old, new)
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {view}")
     op.execute(KEPT)
+    op.execute((HERE / "sql" / "0028_config_changes.sql").read_text())
+    for what, said in SAID.items():
+        _comment(what, said)
     for name in VIEWS:
         _print_anew(name, BEFORE, SINCE)
 
 
 def downgrade() -> None:
+    op.execute(_config_before())
+    view, own = runpy.run_path(str(HERE / "0009_audit.py"))["VIEWS"]["config_changes"]
+    _comment("VIEW audit.config_changes", view)
+    _comment("COLUMN audit.config_changes.field", own["field"])
     earlier, text = _earlier()
     for name in VIEWS:
         _print_anew(name, AFTER, r"\1.replaces\2")
     view = earlier["_told"](earlier["_placements"](text), *earlier["PLACEMENTS"])
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {view}")
+
+
+def _config_before() -> str:
+    """Return the view of what was configured as 0027 makes it."""
+    before = runpy.run_path(str(HERE / "0027_computed_views.py"))
+    view: str = before["_changed"](before["_view"]("0014_managers.sql", "config_changes"), *before["CONFIG"])
+    return view
+
+
+def _comment(what: str, said: str) -> None:
+    op.execute(f"COMMENT ON {what} IS '{said}'")
 
 
 def _earlier() -> tuple[dict[str, Any], str]:
