@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import psycopg
 
 from controlplane.audit.reads import READ
+from controlplane.controllers.multikueue import observations
 from controlplane.controllers.multikueue.events import NominationDecided
 from controlplane.controllers.multikueue.observations import WorkloadGone
 from controlplane.controllers.quota.admission import events as admission
+from controlplane.controllers.quota.admission.reasons import AdmissionReason
 from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import Life, Script
@@ -105,6 +108,38 @@ async def test_cohorts_and_flavors_are_told_of_by_the_fields_of_their_specs(data
         ("ResourceFlavor", "Changed", "spec.n", 2, 3),
         ("ResourceFlavor", "Deleted", "spec.n", 3, None),
     ]
+
+
+async def test_what_a_workload_held_is_told_from_its_events_once(database_url: str) -> None:
+    """However often it got and lost quota: what it was seen as is not read again for each time."""
+    script = Script("a")
+    life = script.workload(NAME).job()
+    for number in range(3000):  # of others
+        other = observations.MultiKueueClusterObserved(name="c", uid="u", resource_version=str(number))
+        script.put(NewEvent(stream=f"cluster/{number % 50}", event=other))
+    stream, uid = f"admission/workload/default/{NAME}", life.uid
+    for number in range(60):
+        life.seen({"QuotaReserved": bool(number % 2)})
+        seen = admission.AdmissionWorkloadObserved(
+            namespace="default", name=NAME, uid=uid, resource_version=str(number), queue="lq"
+        )
+        amount = {"spot": {"cpu": 1000 if number % 2 else -1000}} if number else {}
+        posted = admission.QuotaPosted(
+            reason=AdmissionReason.OBSERVED_RESERVATION, cluster_queue="cq", amounts=amount, borrowed={}
+        )
+        life.put(seen, stream=stream).put(posted, stream=stream)
+    await keep(database_url, script.recorded, types=READ)
+    with psycopg.connect(database_url) as connection:
+        connection.execute("ANALYZE controlplane.events, controlplane.streams")
+    (found,) = query(database_url, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM audit.quota_usage")
+    plans, read = [found["QUERY PLAN"][0]["Plan"]], 0.0
+    while plans:
+        plan = plans.pop()
+        plans += plan.get("Plans", ())
+        if plan.get("Relation Name", "").startswith("events_"):
+            read += (plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"]
+    assert len(query(database_url, "SELECT FROM audit.quota_usage")) == 30
+    assert read < 1000  # it has 180 events
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------

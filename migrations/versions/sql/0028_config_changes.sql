@@ -42,7 +42,8 @@ WHERE NOT (s.stream LIKE 'quota/queue/%' AND f.field IN ('deleting', 'checks') A
             AND o.type = 'ClusterQueueObserved' AND (f.field = 'deleting' OR replace(o.data::text, '\u0000', '\ufffd')::jsonb ? 'checks')))
   AND NOT (s.stream LIKE 'admission/%' AND f.field = 'deleting' AND EXISTS (
           SELECT FROM controlplane.events o
-          WHERE o.log = s.log AND o.stream = substring(s.stream FROM 11) AND o.type IN ('ClusterQueueObserved', 'LocalQueueObserved')))
+          WHERE o.log = s.log AND o.stream = substring(s.stream FROM 11) AND o.type IN ('ClusterQueueObserved', 'LocalQueueObserved')
+          OFFSET 0)) -- else all events of these types would be read first
   AND (s.stream LIKE 'multikueueconfig/%' OR s.stream LIKE 'cluster/%' OR s.stream LIKE 'admissioncheck/%'
        OR s.stream LIKE 'clusterqueue/%' OR s.stream LIKE 'localqueue/%' OR s.stream LIKE 'quota/queue/%'
        OR s.stream LIKE 'admission/clusterqueue/%' OR s.stream LIKE 'admission/cohort/%' OR s.stream LIKE 'admission/localqueue/%'
