@@ -227,8 +227,13 @@ class Answers:
         live.evictions = sum(one.until is not None and one.until <= begin for one in past.stays)
         if not live.finished:
             self._adopt_quota(live, local)
-        for cluster, copies in past.copies.items():
-            live.created[cluster] = sum(one.asked <= begin for one in copies)
+        self._adopt_copies(live, state)
+        self._expect(live)
+
+    def _adopt_copies(self, live: SimulatedWorkload, state: WorkloadState) -> None:
+        """Take over the copies that are there when the time begins, and count those that there were."""
+        for cluster, copies in live.past.copies.items():
+            live.created[cluster] = sum(one.asked <= self._log.begin for one in copies)
         for cluster, remote in state.remotes.items():
             if remote.clone is not None or remote.job is not None:
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
@@ -237,7 +242,6 @@ class Answers:
             if isinstance(effect.decision, said.CloneDecided):
                 cluster = effect.decision.cluster
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
-        self._expect(live)
 
     def _adopt_quota(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
         """Take over the quota that a Workload has, or its place in a queue."""

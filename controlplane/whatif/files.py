@@ -12,17 +12,15 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controllers.quota.admission.observe import stream_of
 from controlplane.kube.documents import documents
 from controlplane.kube.fields import UNFIT
-from controlplane.kube.kinds import CLUSTER_QUEUES
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
 from controlplane.values import Value
 from controlplane.whatif.capacity import Capacity
 from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
-from controlplane.whatif.quota_objects import KINDS, given_object
+from controlplane.whatif.quota_objects import KINDS, given_object, queue_stream
 
 Quantities = dict[str, str | int | float]
 
@@ -88,7 +86,7 @@ def quotas(text: bytes, file: str) -> GivenQuotas:
             capacities |= found
     for place in sorted(capacities):
         queue = place.partition("/")[2]
-        if queue and stream_of(CLUSTER_QUEUES, "", queue) in objects:
+        if queue and queue_stream(queue) in objects:
             raise InputError(f"{file}: {_called(place)} is given as a ClusterQueue too: give it once")
     return GivenQuotas(capacities=capacities, objects=objects)
 

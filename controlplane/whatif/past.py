@@ -232,7 +232,7 @@ class PastWorkload:
 
     def _granted(self, event: WorkloadObserved, at: datetime, position: int) -> None:
         if self.why_not == FINISHED_BEFORE:
-            return  # for how long it had quota is not known
+            return  # how long it ran is not known
         if not event.is_true("QuotaReserved"):
             self.granted = self.granted if event.is_true("Finished") else None
             return

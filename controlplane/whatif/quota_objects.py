@@ -31,6 +31,11 @@ def given_object(obj: Json) -> tuple[str, Event]:
     return stream_of(kind, "", name), observation(kind, {**obj, "metadata": metadata})
 
 
+def queue_stream(name: str) -> str:
+    """Return the stream of a ClusterQueue."""
+    return stream_of(CLUSTER_QUEUES, "", name)
+
+
 def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
     """Return the spec of a ClusterQueue with other nominal quotas, by resource; raises `BadValue` for a resource that
     it does not have, or has in several flavors."""

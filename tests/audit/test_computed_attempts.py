@@ -1,4 +1,5 @@
-"""Attempts, Workloads of one name and queues in SQL, as people live through them; and the way back to the schema before."""
+"""Attempts, Workloads of one name and queues in SQL, as people live through them; and the way back to the schema
+before."""
 
 from __future__ import annotations
 
