@@ -18,7 +18,7 @@ SIZE = 20
 
 
 def bounds(batches: list[dict[str, Any]], head: int) -> list[tuple[int, int]]:
-    """Return the first and the last positions of archives: each ends with the last batch of a partition that is full."""
+    """Return the first and the last positions of archives: each ends with the last batch of a full partition."""
     found, begin = [], 1
     for full in range(SIZE, head, SIZE):
         end = max(one["last"] for one in batches if one["last"] <= full)
