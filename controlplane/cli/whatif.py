@@ -108,7 +108,7 @@ def _answer(
         history.take(recorded)
         measures.take(recorded)
     _known(alternative, history)
-    _fits(alternative, history)
+    _fits(alternative, history, began)
     capacities = Capacities(history)
     played = _play(reader, part, history, capacities, (policy, own), (began, ended), None)
     agreed = agreement(history, played.placements, began, ended)
@@ -151,11 +151,13 @@ def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime]:
 
     from controlplane.audit.reads import Filter
 
-    def at(position: int) -> datetime:
-        return next(iter(reader.events(Filter(after=position - 1, until=position)))).recorded_at
+    def at(position: int) -> Recorded:
+        return next(iter(reader.events(Filter(after=max(position - 1, 0), until=part.end))))
 
-    first = at(1) - timedelta(milliseconds=1) if part.begin == 0 else at(part.begin)
-    return first, at(part.end)
+    # Where the event before is none of this database, as all before it may be archived, it is just before the first.
+    first = at(part.begin)
+    began = first.recorded_at if first.position == part.begin else first.recorded_at - timedelta(milliseconds=1)
+    return began, at(part.end).recorded_at
 
 
 def _whole(reader: LogReader, part: LogRange, began: datetime) -> LogRange:
@@ -222,13 +224,14 @@ def _alternative(
     from controlplane.whatif.files import GivenQuotas, InputError, added_cluster, quotas
     from controlplane.whatif.simulated_log import Alternative
 
-    changes = [f"without {name}" for name in asked["without"]]
+    changes = [f"without {name}" for name in dict.fromkeys(asked["without"])]
+    option, file = "--add-cluster", asked["quota"]
     try:
-        added = tuple(added_cluster(_text(file), str(file)) for file in asked["added"])
-        file = asked["quota"]
-        given = quotas(_text(file), str(file)) if file is not None else GivenQuotas()
+        added = tuple(added_cluster(_text(option, one), str(one)) for one in asked["added"])
+        option = "--quota"
+        given = quotas(_text(option, file), str(file)) if file is not None else GivenQuotas()
     except InputError as error:
-        raise CommandFailure(str(error), Exit.USAGE) from None
+        raise CommandFailure(f"{option}: {error}", Exit.USAGE) from None
     changes += [f"with {one.name}" for one in added]
     changes += [f"with the quotas of {file}"] if file is not None else []
     other, said = _policy(options, policy, asked)
@@ -237,11 +240,11 @@ def _alternative(
     return alternative, other, changes + said
 
 
-def _text(file: Path) -> bytes:
+def _text(option: str, file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise CommandFailure(f"{file} cannot be read: {error.strerror}", Exit.USAGE) from None
+        raise CommandFailure(f"{option}: {file} cannot be read: {error.strerror}", Exit.USAGE) from None
 
 
 def _policy(options: Options, policy: MultiKueuePolicy, asked: Mapping[str, Any]) -> tuple[MultiKueuePolicy, list[str]]:
@@ -295,13 +298,20 @@ def _rules(settings: Settings) -> Any:
     return chosen(msgspec.structs.replace(settings, multikueue=scored)).policy.scoring
 
 
-def _fits(alternative: Alternative, history: History) -> None:
+def _fits(alternative: Alternative, history: History, began: datetime) -> None:
     """Raise `CommandFailure` for quotas that cannot be given as the file gives them."""
+    from controlplane.whatif.files import unlimited
+    from controlplane.whatif.others import queue_place
     from controlplane.whatif.quota_objects import problem
 
-    found = problem(alternative.objects, alternative.capacities, history.quota)
+    found = problem(alternative.objects, alternative.capacities, history.quota, began)
     if found:
         raise CommandFailure(f"--quota: {found}", Exit.USAGE)
+    # What the engine decides about is bounded by its specs.
+    known = {queue_place(name) for name in history.quota.queues}
+    told = {place: one for place, one in alternative.capacities.items() if place not in known}
+    if found := unlimited(alternative.added, told, history.resources()):
+        raise CommandFailure(found, Exit.USAGE)
 
 
 def _known(alternative: Alternative, history: History) -> None:

@@ -21,7 +21,7 @@ from controlplane.log.event import Event, Recorded
 from controlplane.whatif.engine_quota import EngineQuota
 from controlplane.whatif.home import ManagementCluster
 from controlplane.whatif.others import HeldCapacity, queue_place
-from controlplane.whatif.past import MADE_AGAIN, PastWorkload
+from controlplane.whatif.past import PastWorkload
 from controlplane.whatif.queue import PlaceQueues, QueuedWorkload
 from controlplane.whatif.seconds import UsualSeconds
 from controlplane.whatif.simulated_log import SimulatedLog
@@ -46,9 +46,8 @@ class Answers:
         self._usual = UsualSeconds(pasts)
         self._home = ManagementCluster(log, self.places, self.engine, pasts, self._usual)
         self._workers = self.workers = WorkerCopies(log, self.places, added, self._usual)
-        beyond = Counter(one.why_not for one in pasts if one.why_not)
-        beyond += Counter({MADE_AGAIN: len(self._history.again)})
-        self.beyond = dict(sorted(beyond.items()))
+        beyond = (one.why_not for one in (*pasts, *self._history.later) if one.why_not and one.is_of(log.begin))
+        self.beyond = dict(sorted(Counter(beyond).items()))
         self.left_out = {one.stream for one in pasts if one.why_not}
         self._live: dict[str, SimulatedWorkload] = {}
 
@@ -175,8 +174,9 @@ class Answers:
         index = self._log.controller.index
         for stream, state in list(index.workloads.items()):
             past = self._history.workloads.get(stream)
-            if past is None or past.why_not or state.local is None:
+            if past is None or past.why_not or state.local is None or state.local.uid != past.first.uid:
                 self.left_out.add(stream)
+                self._log.measures.leave_out(stream)
                 continue
             live = self._live[stream] = self._new(past)
             self._adopt(live, state, state.local)
@@ -227,17 +227,21 @@ class Answers:
         live.evictions = sum(one.until is not None and one.until <= begin for one in past.stays)
         if not live.finished:
             self._adopt_quota(live, local)
-        for cluster, copies in past.copies.items():
-            live.created[cluster] = sum(one.asked <= begin for one in copies)
+        self._adopt_copies(live, state)
+        self._expect(live)
+
+    def _adopt_copies(self, live: SimulatedWorkload, state: WorkloadState) -> None:
+        """Take over the copies that are there when the time begins, and count those that there were."""
+        for cluster, copies in live.past.copies.items():
+            live.created[cluster] = sum(one.asked <= self._log.begin for one in copies)
         for cluster, remote in state.remotes.items():
-            if remote.clone is not None:
+            if remote.clone is not None or remote.job is not None:
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
                 self._workers.adopt(live, cluster, remote.clone, remote.job)
         for effect in state.effects.values():
             if isinstance(effect.decision, said.CloneDecided):
                 cluster = effect.decision.cluster
                 live.created[cluster] = max(live.created.get(cluster, 0) - 1, 0)
-        self._expect(live)
 
     def _adopt_quota(self, live: SimulatedWorkload, local: WorkloadObserved) -> None:
         """Take over the quota that a Workload has, or its place in a queue."""

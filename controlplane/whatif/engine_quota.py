@@ -76,7 +76,9 @@ class EngineQuota:
         self._index.fold(recorded)
 
     def begin(self) -> None:
-        """Begin with what was there. Of what is not simulated is known what it had, and when."""
+        """Begin with what was there. Of what is not simulated is known what it had, and when: it waits for nothing."""
+        for key in self._index.workloads.keys() - self._live.keys() - self._engine.snapshot.workloads.keys():
+            self._engine.drop_workload(key, self._log.now.timestamp())
         self._index.workloads.clear()  # from here on they are told to the engine
         told = {stream: state.observed for stream, state in self._index.objects.items() if state.observed is not None}
         for stream, event in {**told, **self._given}.items():

@@ -5,21 +5,27 @@ an `InputError`, one sentence that names the file, the field, and what is wrong.
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.documents import documents
 from controlplane.kube.fields import UNFIT
 from controlplane.kube.quantities import NANO, nanos
 from controlplane.log.event import Event
 from controlplane.values import Value
+from controlplane.whatif.capacity import Capacity
 from controlplane.whatif.others import queue_place
 from controlplane.whatif.queue import AddedCluster
-from controlplane.whatif.quota_objects import KINDS, given_object
+from controlplane.whatif.quota_objects import KINDS, given_object, queue_stream
 
 Quantities = dict[str, str | int | float]
+
+
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class InputError(Exception):
@@ -41,7 +47,7 @@ class _Quota(Value, rename="camel", forbid_unknown_fields=True):
 def added_cluster(text: bytes, file: str) -> AddedCluster:
     """Return the cluster that a file describes; raises `InputError`."""
     found = _one(text, file, _AddedClusterFile, "name: north-2, capacity: {cpu: 64}")
-    if not found.name or found.name.startswith(MANAGEMENT) or "/" in found.name:
+    if not _NAME.fullmatch(found.name):
         raise InputError(f'{file}: name: "{found.name}" is no name of a MultiKueueCluster: write one such as north-2')
     if found.admission_seconds is not None and not 0 <= found.admission_seconds < 1e9:
         raise InputError(
@@ -78,6 +84,10 @@ def quotas(text: bytes, file: str) -> GivenQuotas:
             for place in sorted(capacities.keys() & found):
                 raise InputError(f"{file}: {_called(place)} is given twice: give it once")
             capacities |= found
+    for place in sorted(capacities):
+        queue = place.partition("/")[2]
+        if queue and queue_stream(queue) in objects:
+            raise InputError(f"{file}: {_called(place)} is given as a ClusterQueue too: give it once")
     return GivenQuotas(capacities=capacities, objects=objects)
 
 
@@ -93,6 +103,20 @@ def _capacities(value: Any, file: str) -> dict[str, dict[str, float]]:
     return {name: _amounts(one, f"{file}: clusters.{name}") for name, one in found.clusters.items()} | {
         queue_place(name): _amounts(one, f"{file}: clusterQueues.{name}") for name, one in of_queues
     }
+
+
+def unlimited(added: Iterable[AddedCluster], told: Mapping[str, Capacity], asked: Collection[str]) -> str:
+    """Return which capacity bounds nothing although it was meant to, in one sentence, "" if none does: of a resource
+    that no Workload asks for there is no end. `asked` are those that some ask for."""
+    given = [("--add-cluster", f"{one.name}: capacity", one.capacity) for one in added]
+    given += [("--quota", _called(place), capacity) for place, capacity in sorted(told.items())]
+    for option, where, capacity in given:
+        for name in sorted(capacity.keys() - set(asked)):
+            meant = difflib.get_close_matches(name, sorted(set(asked) - capacity.keys()), n=1, cutoff=0.6)
+            if meant or not capacity.keys() & set(asked):
+                hint = f"did you mean {meant[0]}?" if meant else f"they ask for {', '.join(sorted(asked))}"
+                return f"{option}: {where}: no Workload of the log asks for {name}; {hint}"
+    return ""
 
 
 def _called(place: str) -> str:

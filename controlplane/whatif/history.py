@@ -44,7 +44,7 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.past import DELETING, MADE_AGAIN, QUEUE_STOPPED, PastCopy, PastWorkload
+from controlplane.whatif.past import DELETING, MADE_AGAIN, PLACED_BEFORE, QUEUE_STOPPED, PastCopy, PastWorkload
 from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
@@ -129,6 +129,10 @@ class History:
         """Return what a Workload asks for; what is not known of it, as of one that never ran, is as usual."""
         found = self.requests.get(stream)
         return {**(self._usual if found is None else found), SLOTS: 1.0}
+
+    def resources(self) -> set[str]:
+        """Return the resources that Workloads ask for, as far as the log knows; each asks for one of `SLOTS`."""
+        return {SLOTS, *(name for one in self.requests.values() for name in one)}
 
     @cached_property
     def _usual(self) -> dict[str, float]:
@@ -261,6 +265,8 @@ class History:
         copies = past.copies.get(cluster)
         if isinstance(event, RemoteJobObserved | RemoteJobGone):
             self._remote_job(past, recorded)
+        if not copies and past.why_not == PLACED_BEFORE and isinstance(event, CloneObserved):
+            copies = past.copies[cluster] = [PastCopy(cluster, at)]  # nobody decided it in this log
         if not copies:
             return
         if isinstance(event, CloneGone | RemoteJobGone):

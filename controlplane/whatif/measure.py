@@ -2,10 +2,11 @@
 lost.
 
 In: events in order. Out: figures, by the same rules for both. A Workload waits from when it was first seen until its
-job was first seen to run; one that did not run by the end has waited until then, or until it was gone. One that is made
-again under its name is another Workload. A run is an unbroken time in which a
-copy of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so
-is one whose job began elsewhere, up to the loss of its cluster. Pure."""
+job was first seen to run, or it was admitted without checks, with which its job runs on the management cluster; one
+that did not run by the end has waited until then, or until it was gone. One that is made again under its name is
+another Workload; one that had finished when it was first seen does not count. A run is an unbroken time in which a copy
+of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so is one
+whose job began elsewhere, up to the loss of its cluster. Pure."""
 
 from __future__ import annotations
 
@@ -130,6 +131,10 @@ class Measures:
         elif isinstance(event, ClusterConnected):
             self._lost_at.pop(recorded.cluster, None)
 
+    def leave_out(self, stream: str) -> None:
+        """Forget what runs of a Workload of which nothing more is told."""
+        self._runs.pop(stream, None)
+
     def _key(self, stream: str) -> str:
         return self._keys.get(stream, stream)
 
@@ -141,8 +146,13 @@ class Measures:
         return self._key(stream)
 
     def _seen(self, key: str, event: WorkloadObserved, at: datetime) -> None:
+        if key not in self._arrived and (key in self._finished or event.is_true("Finished")):
+            self._finished.add(key)  # it was over before anybody looked
+            return
         self._arrived.setdefault(key, at)
         self._quota(key, event, at)
+        if event.is_true("Admitted") and not event.checks and not event.is_true("Finished"):
+            self._starts(key, at)  # without checks a job runs on the management cluster
         if key not in self._finished and event.is_true("Finished"):
             self._finished.add(key)
             self._done += at > self._begin
@@ -184,6 +194,10 @@ class Measures:
             self._ended(stream, min(self._lost_at.get(run.cluster, at), at), lost=True)
         key = self._key(stream)
         self._runs[stream] = _Run(cluster, at, key)
+        self._starts(key, at)
+
+    def _starts(self, key: str, at: datetime) -> None:
+        """Note that the job of a Workload runs, and for how long this waited if it is the first time."""
         if key not in self._ran:
             self._ran.add(key)
             if (came := self._arrived.get(key, at)) > self._begin:

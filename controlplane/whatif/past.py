@@ -13,6 +13,8 @@ from controlplane.controllers.multikueue.objects import EVICTED_ON_MANAGER
 from controlplane.controllers.multikueue.observations import CloneObserved, JobObserved, WorkloadObserved
 
 MADE_AGAIN: Final = "made again under the name of one before it"
+FINISHED_BEFORE: Final = "finished before it was first seen"
+PLACED_BEFORE: Final = "placed before it was first seen"
 DELETING: Final = "deletion of the Workload"
 QUEUE_STOPPED, LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
 """Why Workloads of a stopped queue are evicted."""
@@ -176,6 +178,11 @@ class PastWorkload:
         our check."""
         return bool(self.why_not) or (self.reserved is None and bool(self.stays))
 
+    def is_of(self, begin: datetime) -> bool:
+        """Whether it was there after a time, and had not finished before."""
+        ends = [at for at in (self.gone, self.finished) if at is not None]
+        return not ends or min(ends) > begin
+
     @property
     def finish_seconds(self) -> float:
         """The seconds from when its job was seen to have ended on its cluster until it was Finished."""
@@ -224,6 +231,8 @@ class PastWorkload:
             self.stopped = self.stopped or at
 
     def _granted(self, event: WorkloadObserved, at: datetime, position: int) -> None:
+        if self.why_not == FINISHED_BEFORE:
+            return  # how long it ran is not known
         if not event.is_true("QuotaReserved"):
             self.granted = self.granted if event.is_true("Finished") else None
             return
@@ -267,6 +276,10 @@ def _beyond(seen: WorkloadObserved) -> str:
         return "a slice of an elastic job"
     if seen.component >= 0 or len(seen.owners) > 1:
         return _SEVERAL
+    if seen.is_true("Finished"):
+        return FINISHED_BEFORE
+    if seen.cluster_name:
+        return PLACED_BEFORE
     return "" if seen.owner is not None else "it has no job"
 
 

@@ -16,6 +16,7 @@ from controlplane.controllers.quota.admission import events
 from controlplane.controllers.quota.admission.device_objects import WORDS as DEVICE_WORDS
 from controlplane.controllers.quota.admission.topologies import NODE_WORDS
 from controlplane.controllers.quota.admission.workload_status import WorkloadStatus, as_read
+from controlplane.kube.kinds import Json
 from controlplane.log.event import Event, Recorded
 from controlplane.runtime.observations import ObjectObserved, ObjectVanished
 
@@ -59,12 +60,13 @@ class QuotaRequest:
 
 class QuotaHistory:
     """What a log says of quota. `requests` are those of the Workloads, by their streams; `queues` the specs of
-    ClusterQueues as they were seen last, by name; `seen` the streams of all objects; `cycles` the seconds from a
-    scheduling cycle to the next that followed from it."""
+    ClusterQueues as they were seen last, by name, and `specs` those that they had before, with since when; `seen` the
+    streams of all objects; `cycles` the seconds from a scheduling cycle to the next that followed from it."""
 
     def __init__(self) -> None:
         self.requests: dict[str, QuotaRequest] = {}
         self.queues: dict[str, events.AdmissionClusterQueueObserved] = {}
+        self.specs: dict[str, list[tuple[datetime, Json]]] = {}
         self.seen: set[str] = set()
         self.cycles: list[float] = []
         self._cycle = 0, datetime.min.replace(tzinfo=UTC)
@@ -81,6 +83,14 @@ class QuotaHistory:
             return True
         return word in _OBJECTS and self._object(recorded)
 
+    def specs_after(self, begin: datetime) -> dict[str, list[Json]]:
+        """Return the specs that ClusterQueues have in the time that begins then, by name."""
+        found = {}
+        for name, known in self.specs.items():
+            before = sum(at <= begin for at, _ in known)
+            found[name] = [spec for _, spec in known[max(before - 1, 0) :]]
+        return found
+
     def _cycled(self, number: int, at: datetime) -> None:
         last, self._cycle = self._cycle, (number, at)
         if number == last[0] + 1 and (seconds := (at - last[1]).total_seconds()) < _ONE_AFTER_THE_OTHER:
@@ -91,6 +101,9 @@ class QuotaHistory:
         event, before = recorded.event, self._objects.get(recorded.stream)
         if isinstance(event, events.AdmissionClusterQueueObserved):
             self.queues[event.name] = event
+            known = self.specs.setdefault(event.name, [])
+            if not known or known[-1][1] != event.spec:
+                known.append((recorded.recorded_at, event.spec))
         if isinstance(event, ObjectVanished):
             self._objects.pop(recorded.stream, None)
             return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from controlplane.controllers.quota.admission.observe import observation, stream_of
 from controlplane.kube.fields import BadValue
@@ -30,6 +31,11 @@ def given_object(obj: Json) -> tuple[str, Event]:
     return stream_of(kind, "", name), observation(kind, {**obj, "metadata": metadata})
 
 
+def queue_stream(name: str) -> str:
+    """Return the stream of a ClusterQueue."""
+    return stream_of(CLUSTER_QUEUES, "", name)
+
+
 def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
     """Return the spec of a ClusterQueue with other nominal quotas, by resource; raises `BadValue` for a resource that
     it does not have, or has in several flavors."""
@@ -43,8 +49,11 @@ def with_nominal(spec: Json, amounts: Mapping[str, float]) -> Json:
     return found
 
 
-def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], known: QuotaHistory) -> str:
-    """Return why quotas cannot be given to the queues that a log knows, in one sentence; "" if they can."""
+def problem(
+    objects: Mapping[str, Event], capacities: Mapping[str, Capacity], known: QuotaHistory, begin: datetime
+) -> str:
+    """Return why quotas cannot be given from a time on to the queues that a log knows, in one sentence; "" if they
+    can."""
     if objects and not known.queues:
         kind, name = _named(next(iter(objects)))
         return (
@@ -60,10 +69,11 @@ def problem(objects: Mapping[str, Event], capacities: Mapping[str, Capacity], kn
                 return (
                     f"{kind} {name}: spec.resourceGroups: there is no ResourceFlavor {flavor}: give it in the file too"
                 )
-    for name, queue in known.queues.items():
+    for name, specs in known.specs_after(begin).items():
         told = capacities.get(queue_place(name), {})
         try:
-            with_nominal(queue.spec, told)
+            for spec in specs:
+                with_nominal(spec, told)
         except BadValue as error:
             return f"clusterQueues.{name}.{error}"
     return ""

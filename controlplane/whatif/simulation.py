@@ -178,7 +178,9 @@ class Simulation:
         """Let the added clusters be connected: a process that begins knows nothing of connections."""
         kinds = [WORKLOADS.name, *(adapter.kind.name for adapter in self._controller.policy.adapters.values())]
         for one in self._log.alternative.added:
+            self._answers.workers.shown(one.name)
             self._log.record(cluster_stream(one.name), ClusterConnected(kinds=kinds, incarnation=one.name), one.name)
+            self._answers.workers.back(one.name)
 
     def _leave(self, until: datetime) -> None:
         """Let no process of the service lead until a time: nothing is decided, and nothing is seen of the workers until

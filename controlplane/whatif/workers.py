@@ -332,10 +332,14 @@ class WorkerCopies:
         if copy.clone is None and copy.job is None and live.copies.get(copy.cluster) is copy:
             del live.copies[copy.cluster]
 
-    def adopt(self, live: SimulatedWorkload, cluster: str, clone: CloneObserved, job: RemoteJobObserved | None) -> None:
-        """Take over a copy that is there when the time begins."""
+    def adopt(
+        self, live: SimulatedWorkload, cluster: str, clone: CloneObserved | None, job: RemoteJobObserved | None
+    ) -> None:
+        """Take over a copy that is there when the time begins, or what is left of one: its job."""
         copy = live.copies[cluster] = SimulatedCopy(cluster, live.recorded_copy(cluster))
         copy.clone, copy.job = clone, job
+        if clone is None:
+            return
         if clone.is_true("Finished"):
             self._adopt_ended(live, copy)
             return

@@ -28,6 +28,10 @@ CONFIGURED = {
     "ClusterQueue": "ClusterQueue",
     "LocalQueue": "LocalQueue",
     "QuotaQueue": "ClusterQueue",
+    "AdmissionClusterQueue": "ClusterQueue",
+    "AdmissionCohort": "Cohort",
+    "AdmissionLocalQueue": "LocalQueue",
+    "AdmissionFlavor": "ResourceFlavor",
 }
 """The kind of the object, by what its events are called."""
 NOT_CONFIGURATION = {
@@ -229,6 +233,7 @@ def config_changes(events: Sequence[Told]) -> list[Row]:
         if one.type == "ClusterQueueObserved" and one.stream.startswith("clusterqueue/")
         for field in ("deleting", *({"checks"} & one.data.keys()))
     }
+    seen = {one.stream for one in events if one.type in ("ClusterQueueObserved", "LocalQueueObserved")}
     rows = []
     for one in events:
         match = re.fullmatch("(.*)(Observed|Gone)", one.type)
@@ -238,7 +243,7 @@ def config_changes(events: Sequence[Told]) -> list[Row]:
         uid, old = before.get(key, ("", None))
         new = None
         if match[2] == "Observed":
-            new = {name: value for name, value in one.data.items() if name not in NOT_CONFIGURATION}
+            new = _configured(one)
             before[key] = (one.data["uid"], new)
         elif old is None or uid != one.data["uid"]:
             continue
@@ -247,6 +252,7 @@ def config_changes(events: Sequence[Told]) -> list[Row]:
         for field in sorted((old or {}).keys() | (new or {}).keys()):
             values = ((old or {}).get(field), (new or {}).get(field))
             double = one.stream.startswith("quota/queue/") and (one.object[1], field) in elsewhere
+            double |= one.stream.startswith("admission/") and field == "deleting" and one.stream[10:] in seen
             if values[0] == values[1] or double:
                 continue
             rows.append(
@@ -260,6 +266,16 @@ def config_changes(events: Sequence[Told]) -> list[Row]:
             )  # fmt: skip
     found = until_the_next(rows, "kind", "stream", "field")
     return [{column: value for column, value in row.items() if column != "stream"} for row in found]
+
+
+def _configured(one: Told) -> dict[str, Any]:
+    """The fields of an object that are configured: of what admission rests on, those of its spec."""
+    found = {name: value for name, value in one.data.items() if name not in NOT_CONFIGURATION}
+    if one.stream.startswith("admission/"):
+        spec = found.pop("spec", {})
+        found = {name: value for name, value in found.items() if name not in ("status", "finalizers")}
+        found |= {f"spec.{name}": value for name, value in spec.items()}
+    return found
 
 
 def policy_in_force(events: Iterable[Told]) -> list[Row]:

@@ -9,12 +9,16 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import msgspec
+
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.connectivity import events as connectivity
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.local_connection import lead_requested, service_started, service_stopped
+from controlplane.controllers.multikueue import events as decisions
 from controlplane.controllers.multikueue import observations
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.controllers.quota import events as quota
 from controlplane.controllers.quota.admission import events as admission
 from controlplane.controllers.quota.admission.reasons import AdmissionReason
@@ -27,6 +31,7 @@ from tests.audit.script import START
 CLUSTERS = ("a", "b", "a.b_%c")
 NAMES = ("main", "ma_n", "a.b-c")
 SPACES = ("team", "team-b")
+WHY = (WorkloadReason.JOB_REFUSED, WorkloadReason.FIRST_ADMITTED)
 
 
 def body(template: str) -> dict[str, Any]:
@@ -52,6 +57,7 @@ class Chance:
         self.log: list[Recorded] = []
         self._versions: dict[str, int] = {}
         self.uids: dict[str, list[str]] = {}
+        self.attempts: dict[str, int] = {}
         self.there: dict[str, bool] = {}
         self.ledger: dict[str, dict[tuple[str, str, str], int]] = {}
         for _ in range(steps):
@@ -134,8 +140,23 @@ def _check(log: Chance) -> None:
 
 def _queues(log: Chance) -> None:
     name, namespace = log.one(*NAMES), log.one(*SPACES)
-    kind = log.one("local", "cluster", "quota")
-    if kind == "local":
+    kind = log.one("local", "cluster", "quota", "admission")
+    if kind == "admission":
+        word, observed, gone, key = log.one(
+            (f"clusterqueue/{name}", admission.AdmissionClusterQueueObserved, admission.AdmissionClusterQueueGone, {}),
+            (f"cohort/{name}", admission.AdmissionCohortObserved, admission.AdmissionCohortGone, {}),
+            (f"flavor/{name}", admission.AdmissionFlavorObserved, admission.AdmissionFlavorGone, {}),
+            (
+                f"localqueue/{namespace}/{name}", admission.AdmissionLocalQueueObserved,
+                admission.AdmissionLocalQueueGone, {"namespace": namespace},
+            ),
+        )  # fmt: skip
+        more = {} if word.startswith("flavor") else {"status": {"pendingWorkloads": len(log.log)}}
+        log.seen(
+            f"admission/{word}", observed, gone, {**key, "name": name}, deleting=log.one(False, True),
+            spec=log.one({}, {"cohort": "a"}, {"cohort": "b\0", "stopPolicy": "Hold"}), **more,
+        )  # fmt: skip
+    elif kind == "local":
         log.seen(
             f"localqueue/{namespace}/{name}", observations.LocalQueueObserved, observations.LocalQueueGone,
             {"namespace": namespace, "name": name}, cluster_queue=log.one("", *NAMES),
@@ -238,6 +259,24 @@ def _workload(log: Chance) -> None:
     )  # fmt: skip
 
 
+def _decision(log: Chance) -> None:
+    """What is decided about a Workload: an attempt that begins, or goes on in another way."""
+    namespace, name, cluster = log.one(*SPACES), log.one(*NAMES), log.one(*CLUSTERS)
+    stream = f"workload/{namespace}/{name}"
+    attempt = log.attempts[stream] = log.attempts.get(stream, 0) + log.one(0, 1)
+    kind = log.one(
+        decisions.NominationDecided, decisions.NominationDecided, decisions.AttemptBegun, decisions.WinnerChosen,
+        decisions.WinnerReleased, decisions.ClusterRefused, decisions.CheckStateDecided,
+    )  # fmt: skip
+    made = sample(kind)
+    given = {
+        "attempt": max(attempt, 1), "cluster": cluster, "clusters": log.random.sample(CLUSTERS, 2),
+        "state": log.one("Ready", "Retry", "Rejected"), "reason": log.one(*WHY),
+    }  # fmt: skip
+    known = {field: value for field, value in given.items() if field in made.__struct_fields__}
+    log.put(stream, msgspec.structs.replace(made, **known), cluster)
+
+
 def _admission(log: Chance) -> None:
     """A Workload as admission sees it, or an entry of the ledger: more of something, all of it back, or another
     amount."""
@@ -306,5 +345,6 @@ def _candidate(log: Chance) -> None:
 
 STEPS: tuple[Callable[[Chance], None], ...] = (
     _config, _cluster, _check, _queues, _queues, _connection, _connection, _connection, _service, _settings, _job,
-    _job, _workload, _workload, _workload, _admission, _admission, _admission, _candidate, _candidate, _candidate,
+    _job, _workload, _workload, _workload, _decision, _decision, _decision,
+    _admission, _admission, _admission, _candidate, _candidate, _candidate,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from controlplane.audit.reads import READ
 from controlplane.dst.play import plan_of
 from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
-from tests.audit import computed, computed_candidates, computed_fleet
+from tests.audit import computed, computed_candidates, computed_fleet, computed_placements
 from tests.audit.computed import Row, Told, told
 from tests.audit.computed_logs import Chance, body, policy, template
 from tests.audit.database import keep
@@ -296,6 +296,22 @@ def test_candidates_became_what_was_said_of_them(database: Database, log: str) -
     for row in expected:
         row["waiting_seconds"] = None if row["waiting_seconds"] is None else round(row["waiting_seconds"], 3)
     same(rows, expected)
+
+
+@every_log
+def test_an_attempt_is_what_was_decided_and_seen_of_it(database: Database, log: str) -> None:
+    same(database.rows("placements", log), computed_placements.placements(database.events(log)))
+
+
+@every_log
+def test_workloads_were_at_a_time_as_their_phases_and_their_clusters_say(database: Database, log: str) -> None:
+    events = database.events(log)
+    phases, absences = database.rows("workload_phases", log), computed_fleet.cluster_absences(events)
+    times = sorted({one.at for one in events})
+    asked = [times[0] - timedelta(seconds=1), *times[:: max(1, len(times) // 12)], times[-1]]
+    text = "SELECT f.*, t AS at FROM unnest(%s::timestamptz[]) t CROSS JOIN audit.as_of(%s, t) f"
+    expected = [{**row, "at": at} for at in asked for row in computed_placements.as_of(phases, absences, at)]
+    same(query(database.url, text, asked, log), expected)
 
 
 @every_log

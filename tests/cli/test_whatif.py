@@ -16,14 +16,18 @@ import yaml
 from click.testing import CliRunner, Result
 
 from controlplane.__main__ import run
-from controlplane.audit.reads import READ
+from controlplane.audit.archived import archived_to
+from controlplane.audit.reads import READ, LogReader
 from controlplane.cli import cli
 from controlplane.controllers.multikueue.events import WinnerChosen
 from controlplane.dst.play import plan_of
+from controlplane.log.archive.dropping import Ended
 from tests.audit.database import keep
 from tests.audit.queue_history import Run, play
 from tests.cli.test_audit_verbs import fails
 from tests.dst.plans import plan, step
+from tests.log.archived import archive, connected, dropped
+from tests.log.migrating import partition_size
 from tests.support import postgres
 from tests.whatif.logs import played
 from tests.whatif.quota_logs import cluster_queue, cohort
@@ -279,7 +283,7 @@ def test_a_past_that_cannot_be_played_again_is_compared_with_nothing(
         (["--from", "20", "--to", "10"], 2, "nothing is between --from 20 and --to 10"),
         (["--without", "w11"], 5, "--without: the log knows no cluster w11; did you mean w1"),
         (["--without", "paris"], 5, "--without: the log knows no cluster paris; did you mean w1 or w2 or w3?"),
-        (["--quota", "no.yaml"], 2, "no.yaml cannot be read: No such file or directory"),
+        (["--quota", "no.yaml"], 2, "--quota: no.yaml cannot be read: No such file or directory"),
         (["--policy", "no.yaml"], 3, "no.yaml"),
         (["--log", "nobody"], 5, "the log nobody has no events"),
     ],
@@ -319,6 +323,19 @@ def test_a_cluster_is_added_once(url: str, capsys: pytest.CaptureFixture[str], t
         ("--add-cluster", "{name: w4, capacity: {cpu: 1}, admissionSeconds: -2}", 2, "admissionSeconds: -2 is no time"),
         ("--add-cluster", "{name: '@management', capacity: {cpu: 1}}", 2, 'name: "@management" is no name'),
         ("--add-cluster", "{name: w1, capacity: {cpu: 1}}", 2, "there is a cluster w1 already: use --quota"),
+        ("--add-cluster", "{name: W 4, capacity: {cpu: 1}}", 2, 'name: "W 4" is no name of a MultiKueueCluster'),
+        (
+            "--add-cluster",
+            "{name: w4, capacity: {worklods: 1}}",
+            2,
+            "--add-cluster: w4: capacity: no Workload of the log asks for worklods; did you mean workloads?",
+        ),
+        (
+            "--quota",
+            "clusters: {w1: {nvidia.com/gpu: 8}}",
+            2,
+            "--quota: clusters.w1: no Workload of the log asks for nvidia.com/gpu; they ask for ",
+        ),
         ("--quota", "{}", 2, "it has no quota: write clusters: {north: {cpu: 64}}"),
         ("--quota", "clusters: {w9: {cpu: 1}}", 5, "--quota: the log knows no cluster w9; did you mean"),
         (
@@ -352,3 +369,22 @@ async def test_without_clusters_there_is_no_table_of_clusters(database_url: str)
     said = CliRunner().invoke(cli, ["--database-url", database_url, "whatif", "--anyway"]).stdout
     assert "preemptions" in said
     assert "CLUSTER" not in said
+
+
+def test_a_time_begins_after_what_was_archived(database_url: str, tmp_path: Path) -> None:
+    """The last event before it is in an archive alone."""
+    partition_size(database_url, 100)
+    events = played(QUEUED)
+    last = {one.stream: one.position for one in events if one.stream.startswith("workload/")}
+    end = next(position for position in sorted(last.values()) if position > 500)
+    for part in (events[:end], events[end:]):  # an archive ends with a batch
+        asyncio.run(keep(database_url, part, types=READ))
+    with connected(database_url) as owner:
+        archive(owner, tmp_path)
+        reader = LogReader(owner, "main")
+        assert dropped(owner, tmp_path, Ended(1 << 40, frozenset({"workload"}), lambda stream: True)).events
+        gone = archived_to(reader)
+        assert not reader.rows("SELECT FROM audit.events WHERE position = %(gone)s", gone=gone)
+    code, found = asked(database_url, "--from", str(gone + 1), "--anyway")
+    assert code in (0, 1)
+    assert found["from"] < found["to"]

@@ -10,11 +10,13 @@ from difflib import SequenceMatcher
 import msgspec
 import pytest
 
+from controlplane.controllers.quota.admission.events import AdmissionClusterQueueObserved
 from controlplane.controllers.quota.engine.settings import EngineSettings
 from controlplane.dst.engine.plan import Plan
 from controlplane.log.event import Recorded
 from controlplane.runtime.observations import ObjectObserved
 from controlplane.whatif.quota_history import PREEMPTED
+from controlplane.whatif.quota_objects import problem
 from controlplane.whatif.simulation import SimulationResult
 from tests.dst.plans import step
 from tests.support.deep import deep_after, deep_but, examples
@@ -207,6 +209,42 @@ def test_a_queue_that_was_changed_is_changed_when_it_was() -> None:
     assert found.figures.wait_max == pytest.approx(21, abs=2)
 
 
+def test_a_capacity_is_held_against_what_a_clusterqueue_was_in_the_time() -> None:
+    """The ClusterQueue has no quota at all for the first half minute."""
+    log, since = past(LINE), past(LINE).begin + timedelta(seconds=30)
+    events = PlayedLog()
+    for one in log.events:
+        if isinstance(one.event, AdmissionClusterQueueObserved) and one.event.name == A and one.recorded_at <= since:
+            empty = msgspec.structs.replace(one.event, spec={**one.event.spec, "resourceGroups": []})
+            events += [msgspec.structs.replace(one, event=empty), msgspec.structs.replace(one, recorded_at=since)]
+        else:
+            events.append(one)
+    events.sort(key=lambda one: one.recorded_at)
+    events.requests = log.events.requests
+    changed, asked = Past(events), {f"@management/{A}": {"cpu": 6.0}}
+    found = problem({}, asked, changed.history.quota, changed.begin)
+    assert found.startswith(f"clusterQueues.{A}.cpu: the ClusterQueue has no quota of it")
+    assert problem({}, asked, changed.history.quota, since) == ""
+    later = sum(one.recorded_at <= since for one in events)
+    assert changed.play(later, capacities=asked).figures.finished > 0
+
+
+def test_what_is_not_simulated_waits_for_no_quota_of_others() -> None:
+    """An elastic job waits for 2 CPUs as the time begins; another one comes after it."""
+    log = past(
+        fleet(
+            step(5, "submit", "job-1-a-low", 60, 3),
+            step(10, "submit-elastic", "job-2-a-low", 60, 2),
+            step(15, "submit", "job-3-a-low", 60, 2),
+        )
+    )
+    begin = sum(one.recorded_at <= log.begin + timedelta(seconds=13) for one in log.events)
+    assert log.play(begin).figures.queues[A].wait_p50 > 45  # as it was
+    found = log.play(begin, objects=given(cluster_queue(A, 5, cohortName="")))
+    assert order(found) == ["3-a-low"]
+    assert found.figures.queues[A].wait_p50 < 1
+
+
 def test_what_cannot_be_simulated_has_the_quota_that_it_had() -> None:
     log = past(fleet(step(5, "submit-elastic", "job-1-a-low", 60, 4), *LINE.steps[1:]))
     found = log.play()
@@ -220,6 +258,8 @@ def test_a_job_without_checks_runs_where_it_is() -> None:
     log = past(LINE)
     found = log.play(objects=given(cluster_queue(A, 3, cohortName="", admissionChecksStrategy={})))
     assert (found.placements, found.figures.finished) == ({}, 2)  # the log ends with the third
+    assert (found.figures.started, found.figures.waiting) == (3, 0)
+    assert found.figures.wait_max == pytest.approx(60, abs=6)  # until the first has ended
     assert order(found) == ["1-a-low", "3-a-low", "2-a-low"]
 
 

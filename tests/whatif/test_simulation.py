@@ -186,6 +186,15 @@ def test_an_added_cluster_takes_some_of_what_waits() -> None:
     assert after.finished == before.finished
 
 
+def test_an_added_cluster_is_in_view_again_once_the_service_is() -> None:
+    later = [step(90 + 1.7 * n, "submit", f"job-{n}", 60.3, 1) for n in range(16)]
+    log = past(plan(step(5, "submit", "job-a", 20.3, 1), step(30, "crash", "replica-1", 12), *later))
+    assert log.history.absences
+    found = log.play(added=(AddedCluster(name="w4", capacity={"cpu": 6.0}),))
+    assert any("w4" in placed for stream, placed in found.placements.items() if "job-a" not in stream)
+    assert found.figures.wait_total < log.recorded().wait_total
+
+
 @pytest.mark.parametrize("gone", deep_after(1, ["w1", "w2", "w3"]))
 def test_without_a_cluster_its_jobs_go_elsewhere(gone: str) -> None:
     log = past(BUSY)
