@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import random
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import yaml
 
 from controlplane.app.ports import ports_of
@@ -27,7 +29,6 @@ from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.kube.kinds import EVENTS, NAMESPACES, NODES, POD_GROUPS, PODS, Json, meta
 from controlplane.log.connect import Database
 from controlplane.settings import Settings
-from controlplane.settings.model import LeaderSettings
 from controlplane.settings.scheduler import SchedulerSettings
 from controlplane.simulation.apiserver.pod_subresources import priority
 from controlplane.simulation.apiserver.server import SimulatedApiServer
@@ -113,13 +114,17 @@ class Cluster:
 class Replica:
     """One scheduler process, in this one."""
 
-    def __init__(self, cluster: Cluster, url: str, number: int, setup: Setup, settings: Settings) -> None:
+    def __init__(
+        self, cluster: Cluster, url: str, number: int, setup: Setup, settings: Settings, ports: dict[str, Any]
+    ) -> None:
         self.metrics, self.health = Metrics(), Health(SCHEDULER_CHECKS)
         self.health.set("schema", True, "newest")
         self.cluster, self.stop = cluster, asyncio.Event()
-        named = msgspec.structs.replace(settings, leader=LeaderSettings(identity=f"replica-{number}"))
+        leader = msgspec.structs.replace(settings.leader, identity=f"replica-{number}")
+        named = msgspec.structs.replace(settings, leader=leader)
+        chosen = dataclasses.replace(ports_of(Database(url), linger=0.0), **ports)
         self.service = SchedulerService(
-            named, setup, ports_of(Database(url), linger=0.0), self._open, metrics=self.metrics, health=self.health
+            named, setup, chosen, self._open, metrics=self.metrics, health=self.health
         )
         self.task: asyncio.Task[None] | None = None
 
@@ -158,14 +163,27 @@ class Stage:
     def __init__(self, cluster: Cluster, url: str, config: str, settings: Settings) -> None:
         self.cluster, self.url, self.config, self.settings = cluster, url, config, settings
         self.replicas: list[Replica] = []
+        self.ports: dict[str, Any] = {}
 
-    async def replica(self, *, leads: bool = True) -> Replica:
-        replica = Replica(self.cluster, self.url, len(self.replicas), load(self.config), self.settings)
+    async def replica(self, *, leads: bool = True, config: str | Path | None = None, **scheduler: Any) -> Replica:
+        """Start one more; `scheduler`: in what its settings differ, such as `log`."""
+        own = msgspec.structs.replace(self.settings.scheduler, **scheduler)
+        settings = msgspec.structs.replace(self.settings, scheduler=own)
+        setup = load(self.config if config is None else str(config))
+        replica = Replica(self.cluster, self.url, len(self.replicas), setup, settings, self.ports)
         self.replicas.append(replica)
         replica.start()
         if leads:
             await until(lambda: replica.ready, f"replica leads: {replica.health.checks}")
         return replica
+
+    def recorded(self, log: str, stream: str) -> int:
+        """Return how many events a log has on the streams that are LIKE a pattern."""
+        with psycopg.connect(self.url) as connection:
+            asked = "SELECT count(*) FROM controlplane.events WHERE log = %s AND stream LIKE %s"
+            row = connection.execute(asked, (log, stream)).fetchone()
+        assert row is not None
+        return int(row[0])
 
     def requests(self) -> dict[tuple[str, str, str], int]:
         """The requests that the cluster's server has had, by verb, resource and subresource."""
