@@ -1,25 +1,38 @@
-"""Names the Leases of the management cluster that the processes of one log hold: one for each thing that only one log
-may do.
+"""Names the Leases of a cluster that the processes of one log hold: one for each thing that only one log may do there.
 
 In: settings. Out: the Leases, by name, in the namespace `leader.leaseNamespace`. For `multikueue` there are two:
 AdmissionChecks are ours by `multikueue.controllerName`, and copies on workers by `multikueue.origin`, so another log
-may have neither."""
+may have neither. A scheduler has one for each of its profiles, since pods are its own by their `schedulerName`, and one
+for the Candidates of its cluster, which are all taken up by whoever takes up one."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 
 from controlplane.clusters.lease import ClusterLease
 from controlplane.kube.kinds import LEASES, ObjectRef
 from controlplane.log.port import Log
-from controlplane.runtime.claims import ClusterClaims
+from controlplane.runtime.claims import ClaimTexts, ClusterClaims
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.settings import Settings
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
+_OF_SERVICE = ClaimTexts(
+    cluster="the management cluster",
+    rule="one log acts on a management cluster: stop the other service, or, if they are to share its queues, give this "
+    "one a multikueue.controllerName and a multikueue.origin of its own",
+    manifest="deploy/rbac/management/leases.yaml",
+)
+_OF_SCHEDULER = ClaimTexts(
+    cluster="the cluster",
+    rule="one log schedules what it is for: stop the other scheduler, or, if both are to schedule pods of this "
+    "cluster, give this one profiles with schedulerNames of its own and scheduler.candidates: no",
+    manifest="deploy/scheduler/leases.yaml",
+)
 
 
 def lease_names(settings: Settings) -> list[str]:
@@ -36,8 +49,28 @@ def lease_names(settings: Settings) -> list[str]:
     return found
 
 
+def scheduler_lease_names(settings: Settings, profiles: Sequence[str]) -> list[str]:
+    """Return the names of the Leases that a scheduler with these profiles holds.
+
+    They are taken in this order, which is the same for all: of two with some in common one gets no further than the
+    first of these."""
+    found = sorted(_name(f"scheduler.{profile}") for profile in profiles)
+    return [_name("candidates.target"), *found] if settings.scheduler.takes_candidates else found
+
+
 def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | None:
     """Return what keeps other logs away from the management cluster; None where no Leases are kept."""
+    return _claims(context, log, gate, lease_names(context.settings), _OF_SERVICE)
+
+
+def scheduler_claims_of(context: ProcessContext, profiles: Sequence[str], log: Log, gate: Gate) -> ClusterClaims | None:
+    """Return what keeps other logs' schedulers away from what this one schedules; None where no Leases are kept."""
+    return _claims(context, log, gate, scheduler_lease_names(context.settings, profiles), _OF_SCHEDULER)
+
+
+def _claims(
+    context: ProcessContext, log: Log, gate: Gate, names: Sequence[str], texts: ClaimTexts
+) -> ClusterClaims | None:
     settings, duration = context.settings, context.ports.claim
     if not duration or not settings.leader.lease_namespace:
         return None
@@ -45,13 +78,15 @@ def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | 
         ClusterLease(
             ObjectRef(LEASES, settings.leader.lease_namespace, name), settings.leader.identity, context.clock, duration
         )
-        for name in lease_names(settings)
+        for name in names
     ]
 
     def told(waits: str) -> None:
         context.health.set("leader", True, f"waits: {waits}" if waits else "follows")
 
-    return ClusterClaims(leases, context.open_management, log.identity, context.clock, gate, told, duration=duration)
+    return ClusterClaims(
+        leases, context.open_management, log.identity, context.clock, gate, told, texts, duration=duration
+    )
 
 
 def _name(of: str) -> str:

@@ -61,7 +61,7 @@ class SchedulerControllers:
             skew=own.clock_skew,
         )
         self.targets = Targets(policy)
-        self.targets.identity = identity
+        self.targets.identity, self.targets.takes = identity, own.takes_candidates
         self.here = LocalConnection(shown)
         candidates = frozenset({"candidate", "invitation", "refused"})
         ours = frozenset({"pod", "victim", "gang"})
@@ -79,7 +79,9 @@ class SchedulerControllers:
                 ),
             ]
         )
-        self.watches = [WatchSpec(kind) for kind in (*WATCHED, *((POD_GROUPS,) if gangs else ()))]
+        watched = (*WATCHED, *((POD_GROUPS,) if gangs else ()))
+        left = () if own.takes_candidates else CANDIDATE_KINDS
+        self.watches = [WatchSpec(kind) for kind in watched if kind not in left]
 
     @property
     def connections(self) -> Mapping[str, Connection]:

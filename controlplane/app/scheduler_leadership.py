@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import structlog
 
 from controlplane.app.candidates.binding import CandidateBinding
+from controlplane.app.claims import scheduler_claims_of
 from controlplane.app.scheduler_controllers import CANDIDATE_KINDS, SchedulerControllers
 from controlplane.app.scheduler_measure import SchedulerMeasure
 from controlplane.app.scheduler_profiles import Setup
@@ -62,6 +63,7 @@ class SchedulerTerm(LeadershipTerm):
         budget = context.settings.budgets.management
         super().__init__(context, hosted, Bodies(log), gate, log, leader, concurrency=budget.concurrency)
         self._hosted = hosted
+        self._claims = scheduler_claims_of(context, setup.names, log, gate)
         self._begun = False
         self._handed: Sequence[Delta] = ()  # the pods that were handed over last
         self._classes: set[str] = set()
@@ -106,8 +108,12 @@ class SchedulerTerm(LeadershipTerm):
         await self._together(self._home, [self._cycles.run()], failure, stop)
 
     async def close(self) -> None:
-        """Let the bindings that are on their way end."""
-        await self._effects.close()
+        """Let the bindings that are on their way end, and let go of the cluster."""
+        try:
+            await self._effects.close()
+        finally:
+            if self._claims is not None:
+                await self._claims.close()
 
     # --- what is heard -----------------------------------------------------------------------------------------------
 
@@ -190,7 +196,8 @@ class SchedulerTerm(LeadershipTerm):
 
     def _begin(self, connected: Connected) -> None:
         """Everything is listed that can be: take up what the log says, and let cycles run."""
-        self._hosted.targets.ready = not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
+        targets = self._hosted.targets
+        targets.ready = targets.takes and not any(kind.name in connected.kinds_off for kind in _OF_CANDIDATES)
         self._begun = True
         known = self._hosted.here.connection.off  # as far as it is folded
         self.loop.view.cluster.off = {kind: known.get(kind, "it was not listed") for kind in connected.kinds_off}
@@ -218,7 +225,7 @@ class SchedulerTerm(LeadershipTerm):
         trouble.
         """
         targets, connection = self._hosted.targets, self._hosted.here.connection
-        if not targets.ready and all(connection.in_view(kind.name) for kind in _OF_CANDIDATES):
+        if targets.takes and not targets.ready and all(connection.in_view(kind.name) for kind in _OF_CANDIDATES):
             targets.ready = True
             targets.touch_all()
 

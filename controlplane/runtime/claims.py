@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -26,8 +27,15 @@ _log = structlog.get_logger(__name__)
 _ASKED, _LEAVE = 5.0, 1.0  # seconds that asking may take at most, and letting go
 # A renewal counts for us less than for others: what began before it ran out may take its time, and so does noticing.
 _SAFETY = 0.6
-_UNTOLD = "whether another log acts on the management cluster is not known yet"
-_LATE = "the Leases on the management cluster could not be renewed, so another log may act there"
+
+
+class ClaimTexts(NamedTuple):
+    """What people are told of claims: which `cluster` they are on, the `rule` that they keep and what to do where it is
+    in the way, and the `manifest` that gives the right to them."""
+
+    cluster: str
+    rule: str
+    manifest: str
 
 
 class AnotherLog(Fenced):
@@ -48,11 +56,15 @@ class ClusterClaims:
         clock: Clock,
         gate: Gate,
         told: Callable[[str], None],
+        texts: ClaimTexts,
         *,
         duration: float,
     ) -> None:
         self._leases, self._open, self._identity = leases, open_server, identity
         self._clock, self._gate, self._told = clock, gate, told
+        self._texts = texts
+        self._untold = f"whether another log acts on {texts.cluster} is not known yet"
+        self._late = f"the Leases on {texts.cluster} could not be renewed, so another log may act there"
         self._duration, self._renew = duration, duration / 3
         self._patience = min(self._renew, _ASKED)
         self._server: ApiServer | None = None
@@ -82,7 +94,7 @@ class ClusterClaims:
 
     async def keep(self) -> None:
         """Take them and renew them until cancelled; raises `AnotherLog` if the processes of another log have one."""
-        self._gate.set("claim", False, _UNTOLD)
+        self._gate.set("claim", False, self._untold)
         while not await self._known():
             await self._clock.sleep(self._renew / 3)
         while True:
@@ -91,9 +103,9 @@ class ClusterClaims:
             if done:
                 self._until = began + self._duration * _SAFETY
             sure = self.sure
-            if not sure and self._gate.against("claim") not in (_UNTOLD, _LATE):
-                _log.warning("nothing is written for now", detail=_LATE)
-            self._gate.set("claim", sure, _LATE)
+            if not sure and self._gate.against("claim") not in (self._untold, self._late):
+                _log.warning("nothing is written for now", detail=self._late)
+            self._gate.set("claim", sure, self._late)
             await self._clock.sleep(self._renew if done else self._renew / 3)
 
     async def close(self) -> None:
@@ -123,7 +135,7 @@ class ClusterClaims:
             async with asyncio.timeout(self._patience):
                 for lease in self._leases:
                     if (other := await lease.other(await self._reach())) != FREE:
-                        said = said or _sentence(lease, other)
+                        said = said or self._sentence(lease, other)
         except (ClusterError, TimeoutError) as error:
             await self._failed(error)
         return said
@@ -134,7 +146,7 @@ class ClusterClaims:
             async with asyncio.timeout(self._patience):
                 for lease in self._leases:
                     if (other := await lease.renew(await self._reach())) != FREE:
-                        raise AnotherLog(_sentence(lease, other))
+                        raise AnotherLog(self._sentence(lease, other))
         except (ClusterError, TimeoutError) as error:
             await self._failed(error)
             return False
@@ -153,9 +165,9 @@ class ClusterClaims:
         refused = isinstance(error, ApiError) and error.status in (403, 404)
         if refused and not self._without:
             _log.warning(
-                "no Lease on the management cluster says that this log acts there, so another one is not kept out",
+                f"no Lease on {self._texts.cluster} says that this log acts there, so another one is not kept out",
                 detail=str(error),
-                grant="get, create and patch of leases.coordination.k8s.io (deploy/rbac/management/leases.yaml)",
+                grant=f"get, create and patch of leases.coordination.k8s.io ({self._texts.manifest})",
             )
         self._without = refused or (self._without and not self._kept)
         await self._hang_up()
@@ -165,12 +177,9 @@ class ClusterClaims:
         if server is not None:
             await server.close()
 
-
-def _sentence(lease: ClusterLease, other: LeaseHolder) -> str:
-    process = f" (process {other.process})" if other.process else ""
-    return (
-        f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and one log acts "
-        "on a management cluster: stop the other service, or, if they are to share its queues, give this one a "
-        "multikueue.controllerName and a multikueue.origin of its own; one that has gone is waited for until its "
-        "Lease ends"
-    )
+    def _sentence(self, lease: ClusterLease, other: LeaseHolder) -> str:
+        process = f" (process {other.process})" if other.process else ""
+        return (
+            f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and "
+            f"{self._texts.rule}; one that has gone is waited for until its Lease ends"
+        )

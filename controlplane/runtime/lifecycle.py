@@ -284,7 +284,7 @@ async def run_terms(
             except LogGap as gap:
                 _log.error("the log lacks events, so this process leads it no more", detail=str(gap))
             except AnotherLog as other:
-                _log.warning("another log's processes act on the management cluster, following", detail=str(other))
+                _log.warning("another log's processes act on the cluster, following", detail=str(other))
             except Fenced as fenced:
                 _log.warning("another replica leads, following it", detail=str(fenced))
     finally:

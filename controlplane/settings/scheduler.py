@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated
 
 from controlplane.settings.rules import Duration, Setting
-from controlplane.settings.words import CLOCK_SKEW, FILE, LOG_NAME, SCHEDULER_NAME
+from controlplane.settings.words import CLOCK_SKEW, FILE, LOG_NAME, SCHEDULER_NAME, YES_NO
 from controlplane.values import Value
 
 
@@ -35,6 +35,14 @@ class SchedulerSettings(Value, rename="camel"):
             "The profile that places the Pods of Candidates. Empty: the first one.",
         ),
     ] = ""
+    candidates: Annotated[
+        str,
+        Setting(
+            YES_NO,
+            "Whether the Candidates of the cluster are this scheduler's. They are one log's: where several schedulers "
+            "stand beside one cluster, each with profiles of its own, all but one say `no`.",
+        ),
+    ] = "yes"
     reservation_ttl: Annotated[
         timedelta,
         Setting(
@@ -50,3 +58,8 @@ class SchedulerSettings(Value, rename="camel"):
             "so long before the end of its lease no binding is begun.",
         ),
     ] = timedelta(seconds=5)
+
+    @property
+    def takes_candidates(self) -> bool:
+        """Whether the Candidates of the cluster are this scheduler's."""
+        return self.candidates == "yes"

@@ -123,9 +123,7 @@ class Replica:
         leader = msgspec.structs.replace(settings.leader, identity=f"replica-{number}")
         named = msgspec.structs.replace(settings, leader=leader)
         chosen = dataclasses.replace(ports_of(Database(url), linger=0.0), **ports)
-        self.service = SchedulerService(
-            named, setup, chosen, self._open, metrics=self.metrics, health=self.health
-        )
+        self.service = SchedulerService(named, setup, chosen, self._open, metrics=self.metrics, health=self.health)
         self.task: asyncio.Task[None] | None = None
 
     async def _open(self) -> Port:

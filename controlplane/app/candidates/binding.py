@@ -29,7 +29,8 @@ from controlplane.controllers.scheduling.reasons import SchedulingReason
 from controlplane.controllers.scheduling.render import scheduled
 from controlplane.controllers.scheduling.state import PodState, pod_stream
 from controlplane.kube.kinds import PODS, ObjectRef, Request
-from controlplane.runtime.controller import Decided, OpenWrite
+from controlplane.log.event import NewEvent
+from controlplane.runtime.controller import Decided, ObjectChange, OpenWrite
 from controlplane.runtime.facets import newest
 
 _PATIENCE = 60.0
@@ -42,9 +43,15 @@ _REASONS = {
 
 
 class Targets(TargetController):
-    """The target side, which says on a candidate's Pod what kube-scheduler would say: the Event `Scheduled`."""
+    """The target side, which says on a candidate's Pod what kube-scheduler would say: the Event `Scheduled`. `takes`:
+    whether candidates are this scheduler's; of those of another one nothing is recorded."""
 
     identity = ""
+    takes = True
+
+    def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
+        """Return the event of something seen on this cluster; None if it concerns nobody here."""
+        return super().observe(change, now) if self.takes else None
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Return the Event of a binding."""
@@ -95,12 +102,12 @@ class CandidateBinding:
     def waits(self, stream: str) -> bool:
         """Whether a cycle may look for a node."""
         state = self._state(stream)
-        return state is not None and waits_for_node(state)
+        return self._targets.takes and state is not None and waits_for_node(state)
 
     def taken(self, stream: str) -> str:
         """Return the node that is reserved, being bound, or bound."""
         state = self._state(stream)
-        if state is None:
+        if state is None or not self._targets.takes:
             self._kept.pop(stream, None)
             return ""
         kept = self._kept.get(stream)
@@ -124,11 +131,11 @@ class CandidateBinding:
 
     def may_bind(self, stream: str, now: datetime) -> bool:
         """Whether the source permits it, and no Permit plugin waits any more."""
-        return stream not in self._kept and self._targets.may_bind(stream, now)
+        return self._targets.takes and stream not in self._kept and self._targets.may_bind(stream, now)
 
     def may_preempt(self, stream: str, now: datetime) -> bool:
         """Whether the source permits to evict others for it."""
-        return self._targets.may_preempt(stream, now)
+        return self._targets.takes and self._targets.may_preempt(stream, now)
 
     def urged(self, stream: str, now: datetime) -> bool:
         """Whether a permit to evict others waits to be used: it holds for a while only."""

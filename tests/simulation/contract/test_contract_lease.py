@@ -12,7 +12,7 @@ from controlplane.clusters.lease import FREE, ClusterLease, LeaseHolder
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
 from controlplane.kube.kinds import LEASES, Json, ObjectRef
-from controlplane.runtime.claims import ClusterClaims
+from controlplane.runtime.claims import ClaimTexts, ClusterClaims
 from controlplane.runtime.gate import Gate
 from tests.clusters.clocks import ManualClock
 from tests.runtime.bench import ManualClock as StandingClock
@@ -21,6 +21,7 @@ from tests.support.waiting import PATIENCE
 
 NAME = "controlplane.test"
 SECONDS = 30.0
+TEXTS = ClaimTexts("the cluster", "one log acts there", "leases.yaml")
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ async def test_the_leases_of_a_log_that_was_killed_end_together(api: Api, server
         return server
 
     began = clock.monotonic()
-    await ClusterClaims(mine, reach, identity, clock, Gate(), told.append, duration=SECONDS).free()
+    await ClusterClaims(mine, reach, identity, clock, Gate(), told.append, TEXTS, duration=SECONDS).free()
     assert SECONDS <= clock.monotonic() - began < SECONDS * 1.5
     assert len(told) == 2, told
 
@@ -137,7 +138,7 @@ async def test_who_was_paused_for_longer_than_they_last_is_not_sure_of_them(api:
     async def reach() -> Transport:
         return server
 
-    claims = ClusterClaims([one], reach, identity, clock, gate, lambda why: None, duration=SECONDS)
+    claims = ClusterClaims([one], reach, identity, clock, gate, lambda why: None, TEXTS, duration=SECONDS)
     assert not claims.sure
     keeping = asyncio.create_task(claims.keep())
     async with asyncio.timeout(PATIENCE):
