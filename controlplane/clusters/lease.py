@@ -16,6 +16,7 @@ from controlplane.kube.kinds import Json, ObjectRef, Request, meta
 
 PROCESS = "controlplane/process"
 """The annotation that says which process of the holder wrote last."""
+_RECENT = 3.0  # seconds for which a Lease that was seen to be free is taken without another look
 _LABELS = {"app.kubernetes.io/managed-by": "controlplane"}
 
 
@@ -29,6 +30,14 @@ class LeaseHolder(NamedTuple):
 FREE = LeaseHolder("")
 
 
+class _FreeLease(NamedTuple):
+    """A Lease that was seen to be free for a holder: what was found, None if there was none, and when."""
+
+    found: Json | None
+    holder: str
+    at: float
+
+
 class ClusterLease:
     """One Lease, `duration` seconds long. `process` is the name of this process. `holder` is whom it is taken for:
     every process that may act in the place of another one has the same; "" until it is known, and then nothing is
@@ -40,11 +49,14 @@ class ClusterLease:
         self._process, self._clock, self._duration = process, clock, duration
         self._version = ""  # of what we wrote last
         self._seen, self._since = "", 0.0  # the version of what somebody else wrote, and since when it is there
+        self._free: _FreeLease | None = None
 
     async def other(self, server: ClusterPort) -> LeaseHolder:
         """Return who else holds it. Raises what the server raises, but not if there is no such Lease."""
         found = await self._read(server)
-        return FREE if found is None else self._other(found)
+        other = FREE if found is None else self._other(found)
+        self._free = _FreeLease(found, self.holder, self._clock.monotonic()) if other == FREE else None
+        return other
 
     async def renew(self, server: ClusterPort) -> LeaseHolder:
         """Take it, or keep it; return who else holds it, in which case it was not taken. Raises what the server
@@ -56,12 +68,23 @@ class ClusterLease:
                 self._version = ""
                 if error.status not in (404, 409):
                     raise
+        free, self._free = self._free, None
+        # Who was nobody yet saw one that is free for all.
+        ours = free is not None and free.holder in ("", self.holder)
+        if free is not None and ours and self._clock.monotonic() - free.at < _RECENT:
+            try:
+                return await self._take(free.found, server)
+            except ApiError as error:  # it is not as it was
+                if error.status not in (404, 409):
+                    raise
         found = await self._read(server)
+        if found is not None and (other := self._other(found)) != FREE:
+            return other
+        return await self._take(found, server)
+
+    async def _take(self, found: Json | None, server: ClusterPort) -> LeaseHolder:
         if found is None:
             return await self._create(server)
-        other = self._other(found)
-        if other != FREE:
-            return other
         spec = _part(found, "spec")
         taken: Json = {}
         if spec.get("holderIdentity") != self.holder:

@@ -11,8 +11,8 @@ from controlplane.clusters.kubeconfig import ClientConfig
 from controlplane.clusters.lease import FREE, ClusterLease, LeaseHolder
 from controlplane.clusters.protocol import ApiError
 from controlplane.clusters.transport import Transport
-from controlplane.kube.kinds import LEASES, Json, ObjectRef
-from controlplane.runtime.claims import ClaimTexts, ClusterClaims
+from controlplane.kube.kinds import LEASES, Json, Kind, ObjectRef
+from controlplane.runtime.claims import AnotherLog, ClaimTexts, ClusterClaims
 from controlplane.runtime.gate import Gate
 from tests.clusters.clocks import ManualClock
 from tests.runtime.bench import ManualClock as StandingClock
@@ -151,3 +151,49 @@ async def test_who_was_paused_for_longer_than_they_last_is_not_sure_of_them(api:
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     await claims.close()
+
+
+async def test_one_that_was_seen_to_be_free_just_now_is_taken_without_another_look(
+    api: Api, server: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, read, looks = ManualClock(), server.get, 0
+
+    async def counted(kind: Kind, namespace: str, name: str) -> Json:
+        nonlocal looks
+        looks += 1
+        return await read(kind, namespace, name)
+
+    monkeypatch.setattr(server, "get", counted)
+    one, two, three = (lease(api, f"log-{number}", "pod", clock) for number in ("one", "two", "three"))
+    for other in (one, two, three):
+        assert await other.other(server) == FREE
+    assert (await one.renew(server), looks) == (FREE, 3)
+    assert (await two.renew(server)).identity == "log-one", "what was seen has changed since"
+    assert looks == 4
+    await one.release(server)
+    assert await three.other(server) == FREE
+    clock.seconds += SECONDS / 2
+    assert (await three.renew(server), looks) == (FREE, 6)
+    assert (await stored(api))["spec"]["holderIdentity"] == "log-three"
+
+
+async def test_what_another_log_has_one_of_is_not_kept_in_part(api: Api, server: Transport) -> None:
+    clock = ManualClock()
+    refs = [ObjectRef(LEASES, api.namespace, f"{NAME}.{number}") for number in range(3)]
+    other = ClusterLease(refs[2], "pod-one", clock, SECONDS)
+    other.holder = "log-one"
+    await other.renew(server)
+
+    async def identity() -> str:
+        return "log-two"
+
+    async def reach() -> Transport:
+        return server
+
+    mine = [ClusterLease(ref, "pod-two", clock, SECONDS) for ref in refs]
+    claims = ClusterClaims(mine, reach, identity, clock, Gate(), lambda why: None, TEXTS, duration=SECONDS)
+    with pytest.raises(AnotherLog, match="log-one"):
+        await claims.keep()
+    await claims.close()
+    holders = [(await api.get(LEASES, ref.name)).ok()["spec"].get("holderIdentity") for ref in refs]
+    assert holders == [None, None, "log-one"]
