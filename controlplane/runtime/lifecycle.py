@@ -82,7 +82,7 @@ class Ports:
     """What differs between a process on a machine and one in a simulation.
 
     `lease`, `renew` and `poll` are seconds: how long a lead lasts without a heartbeat, how often one is given, and the
-    longest pause between two reads of the log. `claim`: for how long the Leases of the management cluster last by which
+    longest pause between two reads of the log. `claim`: for how long the Leases of the cluster last by which
     the processes of another log are kept away; 0: there are none. `ahead`: how many pieces of one watch are handed over
     together. `stopwatch` measures what scheduling cycles take of the processor. `gauges`: whether anybody reads them.
     `tunes_collector`: whether the process may set the garbage collector, which is the interpreter's. Without

@@ -231,8 +231,9 @@ class LeaderSettings(Value, rename="camel"):
         str,
         Setting(
             Text(what=NAMESPACE.what, pattern=NAMESPACE.pattern, longest=NAMESPACE.longest, empty=True),
-            "The namespace of the Leases on the management cluster by which the services of other logs are kept from "
-            "dispatching it as well; the same for all services of a cluster. Empty: no Leases.",
+            "The namespace of the Leases by which other logs are kept away: on the management cluster from dispatching "
+            "it as well, on a scheduler's cluster from its profiles and Candidates; the same for all services and "
+            "schedulers of a cluster. Empty: no Leases.",
         ),
     ] = "kube-system"
 

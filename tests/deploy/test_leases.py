@@ -1,10 +1,10 @@
-"""The Leases that the chart lets the service renew are those that it holds, by the same settings."""
+"""The Leases that the chart lets the service and the scheduler renew are those that they hold, by the same settings."""
 
 from __future__ import annotations
 
 import msgspec
 
-from controlplane.app.claims import lease_names
+from controlplane.app.claims import lease_names, scheduler_lease_names
 from controlplane.settings.load import load
 from controlplane.settings.model import Settings
 from tests.deploy.charts import by_name, helm, template
@@ -26,3 +26,14 @@ def test_the_leases_that_it_may_renew_are_those_of_the_settings() -> None:
         assert allowed == set(lease_names(msgspec.structs.replace(of, run=run, quota=quota)))
     none = by_name(template({"settings": {"leader": {"leaseNamespace": ""}}}))
     assert ("ClusterRole", "controlplane-leases") not in none
+
+
+@helm
+def test_those_of_the_scheduler_are_those_of_its_profiles() -> None:
+    names = ["controlplane", "packed", "team.example.com"]
+    values = {"enabled": True, "profiles": [{"schedulerName": name} for name in names]}
+    role = by_name(template({"scheduler": values}))["ClusterRole", "controlplane-scheduler-leases"]
+    allowed = [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
+    assert allowed == scheduler_lease_names(Settings(), names)
+    none = by_name(template({"scheduler": {**values, "settings": {"leader": {"leaseNamespace": ""}}}}))
+    assert ("ClusterRole", "controlplane-scheduler-leases") not in none

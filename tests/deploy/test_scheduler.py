@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import yaml
 
+from controlplane.app.claims import scheduler_lease_names
 from controlplane.app.scheduler_controllers import WATCHED
 from controlplane.app.scheduler_profiles import load
 from controlplane.kube.kinds import POD_GROUPS
@@ -50,6 +51,15 @@ def test_what_candidates_need_besides_is_a_role_of_its_own() -> None:
         f"{CANDIDATES}/candidates/status": ("patch",),
         f"{CANDIDATES}/candidates/finalizers": ("update",),
         f"{CANDIDATES}/candidatesources": SEE,
+    }
+
+
+def test_the_leases_that_it_may_renew_are_those_of_its_profiles() -> None:
+    profiles = load(str(ROOT / FOLDER / "profiles.yaml")).names
+    names = ",".join(scheduler_lease_names(load_settings(ROOT / FOLDER / "settings.yaml", {}), profiles))
+    assert rights(one(render(FOLDER), "ClusterRole", "controlplane-scheduler-leases")) == {
+        f"coordination.k8s.io/leases[{names}]": ("get", "patch"),
+        "coordination.k8s.io/leases": ("create",),
     }
 
 
