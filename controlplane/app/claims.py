@@ -30,7 +30,7 @@ _OF_SERVICE = ClaimTexts(
 _OF_SCHEDULER = ClaimTexts(
     cluster="the cluster",
     rule="one log schedules what it is for: stop the other scheduler, or, if both are to schedule pods of this "
-    "cluster, give this one profiles with schedulerNames of its own and scheduler.candidates: no",
+    "cluster, give this one profiles with schedulerNames of its own and scheduler.takeCandidates: no",
     manifest="deploy/scheduler/leases.yaml",
 )
 
@@ -55,7 +55,7 @@ def scheduler_lease_names(settings: Settings, profiles: Sequence[str]) -> list[s
     They are taken in this order, which is the same for all: of two with some in common one gets no further than the
     first of these."""
     found = sorted(_name(f"scheduler.{profile}") for profile in profiles)
-    return [_name("candidates.target"), *found] if settings.scheduler.takes_candidates else found
+    return [_name("candidate-target"), *found] if settings.scheduler.takes_candidates else found
 
 
 def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | None:

@@ -35,7 +35,7 @@ class SchedulerSettings(Value, rename="camel"):
             "The profile that places the Pods of Candidates. Empty: the first one.",
         ),
     ] = ""
-    candidates: Annotated[
+    take_candidates: Annotated[
         str,
         Setting(
             YES_NO,
@@ -62,4 +62,4 @@ class SchedulerSettings(Value, rename="camel"):
     @property
     def takes_candidates(self) -> bool:
         """Whether the Candidates of the cluster are this scheduler's."""
-        return self.candidates == "yes"
+        return self.take_candidates == "yes"

@@ -20,7 +20,7 @@ NAMED_BY = {
     "podgroups": 14,
     "candidates": 50,
     "scheduling": 66,
-    "multikueue": 115,
+    "multikueue": 114,
     "connectivity": 147,
     "quota": 184,
 }

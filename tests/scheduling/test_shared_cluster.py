@@ -20,7 +20,7 @@ from tests.scheduling.test_replicas import bindings, of_binding
 
 BRIEF = {"claim": 6.0}  # seconds: a renewal has two, also where the machine is busy
 LEASE = "controlplane.scheduler.controlplane"
-OF_CANDIDATES = "controlplane.candidates.target"
+OF_CANDIDATES = "controlplane.candidate-target"
 
 
 def profile(folder: Path, pool: str, name: str = PROFILE) -> Path:
@@ -156,7 +156,7 @@ async def test_two_with_profiles_of_their_own_run_beside_each_other(database_url
         cluster.node("n", labels={"pool": "new"})
         source.invited()
         first = await stage.replica()
-        other = await second(stage, config=profile(tmp_path, "new", "other"), candidates="no")
+        other = await second(stage, config=profile(tmp_path, "new", "other"), take_candidates="no")
         assert other.ready
         cluster.pod("p")
         cluster.pod("q", scheduler="other")
@@ -181,7 +181,7 @@ async def test_one_with_another_log_waits_and_says_for_whom_and_takes_over_when_
         told = waits(other)
         assert f"Lease kube-system/{OF_CANDIDATES} is held by the log scheduler/" in told
         assert "(process replica-0)" in told
-        assert "scheduler.candidates: no" in told
+        assert "scheduler.takeCandidates: no" in told
         assert other.health.ready, "who waits does not keep the one before from being stopped"
         cluster.pod("p")
         await until(lambda: cluster.on("p"))
