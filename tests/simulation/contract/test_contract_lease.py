@@ -164,9 +164,10 @@ async def test_one_that_was_seen_to_be_free_just_now_is_taken_without_another_lo
         return await read(kind, namespace, name)
 
     monkeypatch.setattr(server, "get", counted)
-    one, two, three = (lease(api, f"log-{number}", "pod", clock) for number in ("one", "two", "three"))
+    one, two, three = (lease(api, holder, "pod", clock) for holder in ("", "log-two", "log-three"))
     for other in (one, two, three):
         assert await other.other(server) == FREE
+    one.holder = "log-one"  # nobody had opened the log yet
     assert (await one.renew(server), looks) == (FREE, 3)
     assert (await two.renew(server)).identity == "log-one", "what was seen has changed since"
     assert looks == 4
