@@ -91,7 +91,8 @@ class Request:
     `uid` and `resource_version` are preconditions: of a delete in its options, of a patch in the body's metadata. A
     create with a `subresource` is a POST to it (`pods/binding`) with the preconditions in the body. `owner_label` is
     the ownership label, `(label, value)`: whatever a create finds in its place, or a delete removes, must carry it.
-    `maker` is an annotation that says for whom an object was made: what a create finds must not have another value.
+    `maker` is an annotation that says for whom an object was made, and its values: what a create finds must not have
+    another one.
     `grace`: within how many seconds what is deleted stops, None for as it says itself."""
 
     verb: Verb
@@ -102,7 +103,7 @@ class Request:
     uid: str = ""
     resource_version: str = ""
     owner_label: tuple[str, str] | None = None
-    maker: tuple[str, str] | None = None
+    maker: tuple[str, ...] = ()
     propagation: str = "Background"
     field_manager: str = ""
     grace: int | None = None

@@ -15,7 +15,7 @@ from controlplane.kube.kinds import APPLY_PATCH, JOBS, ObjectRef, Request
 from tests.clusters.clocks import ManualClock
 
 OWNER = ("kueue.x-k8s.io/multikueue-origin", "here")
-MAKER = ("controlplane/management-cluster", "us")
+MAKER = ("controlplane/management-cluster", "us", "us before")
 REF = ObjectRef(JOBS, "ns", "job")
 OURS = {"metadata": {"name": "job", "uid": "u1", "resourceVersion": "5", "labels": {OWNER[0]: OWNER[1]}}}
 
@@ -97,7 +97,10 @@ async def test_create_does_not_adopt_what_is_foreign(labels: Any) -> None:
     assert caught.value.found == port.stored
 
 
-@pytest.mark.parametrize(("said", "adopted"), [({MAKER[0]: "us"}, True), ({}, True), ({MAKER[0]: "them"}, False)])
+@pytest.mark.parametrize(
+    ("said", "adopted"),
+    [({MAKER[0]: "us"}, True), ({MAKER[0]: "us before"}, True), ({}, True), ({MAKER[0]: "them"}, False)],
+)
 async def test_create_does_not_adopt_what_says_that_another_made_it(said: Any, adopted: bool) -> None:
     port = OneObject({"metadata": OURS["metadata"] | {"annotations": said}})
     if adopted:

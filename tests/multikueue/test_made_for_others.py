@@ -12,7 +12,8 @@ from controlplane.controllers.multikueue.observe import MANAGEMENT
 from controlplane.job_kinds.base import MADE_FOR
 from controlplane.kube.kinds import JOBS, WORKLOADS
 from tests.multikueue.observed import observe, remote_job, workload
-from tests.multikueue.scene import Scene
+from tests.multikueue.rendered import TEMPLATE, body, request_of
+from tests.multikueue.scene import HOME_KINDS, Scene
 from tests.support.rows import each
 
 OTHER = "1d0b6ad9-0000-4000-8000-000000000000"
@@ -119,3 +120,17 @@ def test_a_copy_is_known_by_the_management_cluster_that_it_was_made_for(
         scene.fold(cluster_stream(MANAGEMENT), ClusterConnected(incarnation=identity), MANAGEMENT)
     seen = [observe("a", kind, obj, scene=scene).event for kind, obj in copies]
     assert [(one.unmarked, one.made_for) for one in seen] == 2 * [(unmarked, made_for)]
+
+
+def test_what_is_created_is_made_for_the_cluster_as_it_is_now_and_may_be_there_from_before() -> None:
+    """An answer was lost, and the log follows another cluster since: it is the same copy."""
+    scene = Scene("a")
+    for identity in ("us before", "us"):
+        seen = ClusterConnected(kinds=[kind.name for kind in HOME_KINDS], incarnation=identity)
+        scene.fold(cluster_stream(MANAGEMENT), seen, MANAGEMENT)
+    ref, bodies = body(TEMPLATE)
+    scene.reserved().workload(nominated=["a"], template=ref)
+    assert "Clone a" in scene.names()
+    created = request_of(scene, bodies, "CloneDecided")
+    assert created.body["metadata"]["annotations"][MADE_FOR] == "us"
+    assert created.maker == (MADE_FOR, "us", "us before")

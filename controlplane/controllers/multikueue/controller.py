@@ -95,10 +95,6 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
 
-    def _identity(self) -> str:
-        """Return that of the management cluster, "" as long as it is not known."""
-        return next(iter(self._identities()), "")
-
     def _identities(self) -> Sequence[str]:
         """Return that of the management cluster, and those that the log's one had before; none while it has none."""
         management = self.index.connections.get(MANAGEMENT)
@@ -362,7 +358,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         state = self.index.workloads[write.stream]
         try:
             job = self.index.written(state, decision.part)
-            return render.render(state, job, decision, bodies, self.policy, now, self._identity())
+            return render.render(state, job, decision, bodies, self.policy, now, self._identities())
         except Obsolete:
             return None
 

@@ -8,7 +8,7 @@ that version."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -59,10 +59,10 @@ def render(
     bodies: Mapping[str, bytes],
     policy: MultiKueuePolicy,
     now: datetime,
-    made_for: str = "",
+    made_for: Sequence[str] = (),
 ) -> Request:
     """Return the request of a write to a Workload, a clone, or a job; `Obsolete` if its object is gone. What is created
-    says that it is `made_for` a management cluster, by its identity."""
+    says that it is `made_for` a management cluster, by its identity; those that follow are whose place it took."""
     match decision:
         case events.CloneDecided():
             return _made_for(_clone(state, decision, body_in(bodies, decision.template), policy), made_for)
@@ -90,11 +90,11 @@ def render(
             return status_request(state.local, decision, rest, now, nominated_by_another=policy.dispatcher not in OWN)
 
 
-def _made_for(request: Request, identity: str) -> Request:
-    if not identity:
+def _made_for(request: Request, identities: Sequence[str]) -> Request:
+    if not identities:
         return request
-    request.body["metadata"].setdefault("annotations", {})[MADE_FOR] = identity
-    return replace(request, maker=(MADE_FOR, identity))
+    request.body["metadata"].setdefault("annotations", {})[MADE_FOR] = identities[0]
+    return replace(request, maker=(MADE_FOR, *identities))
 
 
 def _clone(state: WorkloadState, decision: events.CloneDecided, template: Json, policy: MultiKueuePolicy) -> Request:

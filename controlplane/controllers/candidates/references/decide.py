@@ -235,7 +235,7 @@ def copy_request(copy: Copy, namespace: str, source: Json, cluster: str, source_
     }
     ref = ObjectRef(FOLLOWED[copy.kind], namespace, copy.name)
     if not copy.uid:
-        maker = (SOURCE_UID, source_uid) if source_uid else None
+        maker = (SOURCE_UID, source_uid) if source_uid else ()
         return Request("create", ref, body, owner_label=(SOURCE_LABEL, cluster), maker=maker)
     if REPLACED.items() <= body.items():  # the whole object, so with its place
         body["metadata"] |= {"name": copy.name, "namespace": namespace}
