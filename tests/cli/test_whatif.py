@@ -83,7 +83,7 @@ def test_as_it_was(url: str) -> None:
     code, found = asked(url)
     assert code == 0
     assert list(found) == [
-        "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
+        "log", "from", "to", "bounded", "changes", "capacities", "not_simulated", "placements", "reproduced",
         "recorded", "played", "alternative", "queues", "quota", "settings_changed",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
