@@ -1,8 +1,9 @@
 """Which events of a Workload's stream are about the objects that it has.
 
 In: recorded events, in order. Out: the same without the ends of objects that another one of the same name had followed,
-and without the pods of a group but its first, which stands for all. A new list shows the new object before it says that
-the old one is gone. The views of `audit` leave the same out. Pure."""
+without copies that were made for another management cluster, and without the pods of a group but its first, which
+stands for all. A new list shows the new object before it says that the old one is gone. The views of `audit` leave the
+same out. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ def of_own_objects(events: Iterable[Recorded], stream: str) -> Iterator[Recorded
     """Yield the events but those of a Workload's stream that tell nothing of its own objects."""
     seen: dict[tuple[type[Event], str, str], str] = {}
     jobs: dict[str, str] = {}
+    theirs: set[str] = set()
     owner = ""
     for recorded in events:
         event = recorded.event
@@ -31,11 +33,14 @@ def of_own_objects(events: Iterable[Recorded], stream: str) -> Iterator[Recorded
             continue
         if isinstance(event, observations.WorkloadObserved) and event.owner is not None:
             owner = event.owner.name
+        if isinstance(event, observations.CloneObserved | observations.RemoteJobObserved) and event.made_for:
+            theirs.add(event.uid)
+            continue
         kind = _ENDS.get(type(event))
         key = kind or type(event), recorded.cluster, event.name
         if kind is None:
             seen[key] = event.uid
-        elif seen.get(key, event.uid) != event.uid:
+        elif seen.get(key, "" if event.uid in theirs else event.uid) != event.uid:
             continue
         if isinstance(event, observations.RemoteJobObserved | observations.RemoteJobGone) and event.kind == PODS.name:
             if owner and event.name != owner and (kind is None or jobs.get(recorded.cluster) != event.name):
