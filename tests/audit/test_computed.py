@@ -19,7 +19,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from tests.audit import computed, computed_candidates, computed_fleet, computed_placements
 from tests.audit.computed import Row, Told, told
-from tests.audit.computed_logs import Chance, body, policy, template
+from tests.audit.computed_logs import CLUSTERS, Chance, body, policy, template
 from tests.audit.database import keep
 from tests.audit.test_histories import history
 from tests.audit.test_views import query
@@ -292,6 +292,16 @@ def _hours(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[str, float]]:
         place = tuple(row[name] for name in ("namespace", "queue", "cluster", "day"))
         found[place] = {name: float(amount) for name, amount in hours.items()}
     return found
+
+
+def test_what_was_made_for_another_management_cluster_is_no_run_and_waits_for_nothing(database: Database) -> None:
+    """All copies on workers of these logs are of others."""
+    log = "chance-0"
+    theirs = [one for one in database.events(log) if one.data.get("made_for")]
+    assert {one.type for one in theirs} == {"CloneObserved", "RemoteJobObserved"}
+    for view in ("runs", "pending_reasons"):
+        assert [row for row in database.rows(view, log) if row["cluster"] in CLUSTERS] == []
+    assert [row for row in database.rows("workload_phases", log) if row["phase"] == "Running"] == []
 
 
 @every_log

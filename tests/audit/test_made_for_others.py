@@ -108,7 +108,8 @@ async def test_the_timeline_says_whose_it_is(database_url: str) -> None:
     said = {one.what for one in moments(own) if one.cluster == "a"}
     assert said >= {f"copy waits for quota{WHOSE}", f"job's copy runs{WHOSE}", "copy is gone"}
     rows = query(
-        database_url, "SELECT position, what FROM audit.workload_timeline WHERE type IN ('CloneObserved', 'RemoteJobObserved')"
+        database_url,
+        "SELECT position, what FROM audit.workload_timeline WHERE type IN ('CloneObserved', 'RemoteJobObserved')",
     )
     told = {one.position: one.what for one in moments(own)}
     assert {row["position"]: row["what"] for row in rows} == {row["position"]: told[row["position"]] for row in rows}
@@ -117,7 +118,9 @@ async def test_the_timeline_says_whose_it_is(database_url: str) -> None:
         for one in own
         if isinstance(one.event, observations.CloneObserved | observations.RemoteJobObserved) and one.event.made_for
     }
-    assert {row["position"] for row in rows if row["what"].endswith(WHOSE)} == foreign & {row["position"] for row in rows}
+    assert {row["position"] for row in rows if row["what"].endswith(WHOSE)} == foreign & {
+        row["position"] for row in rows
+    }
 
 
 def test_no_bar_is_theirs() -> None:
@@ -138,5 +141,3 @@ async def test_why_counts_its_own_runs(database_url: str) -> None:
     ran = [one for one in said.statements if one.about == "Ran"]
     assert [one.cluster for one in ran] == ["b"]
     assert ran[0].seconds == pytest.approx(7200, abs=60)
-
-
