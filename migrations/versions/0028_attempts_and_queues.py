@@ -93,12 +93,14 @@ AFTER = re.compile(
 # What was made for another management cluster is none of a Workload's objects.
 THEIRS = re.compile(r"(OFFSET 0\) (e(?:_\d+)?)\n)(\s+)(OFFSET 0\) o(?:_\d+)?\n\s+WINDOW)")
 OURS = r"\1\3WHERE (COALESCE((\2.d ->> 'made_for'::text), ''::text) = ''::text)\n\3\4"
-ANYBODYS = re.compile(r"\s+WHERE \(COALESCE\(\(e(?:_\d+)?\.d ->> 'made_for'::text\), ''::text\) = ''::text\)(\n\s+OFFSET 0\) o)")
+ANYBODYS = re.compile(
+    r"\s+WHERE \(COALESCE\(\(e(?:_\d+)?\.d ->> 'made_for'::text\), ''::text\) = ''::text\)(\n\s+OFFSET 0\) o)"
+)
+WHOSE = ", made for another management cluster"
 TIMELINE = tuple(
     (
         f"THEN '{copy} ' || f.{told}\n",
-        f"THEN '{copy} ' || f.{told} || CASE WHEN h.d ->> 'made_for' <> '' THEN ', made for another management cluster' "
-        "ELSE '' END\n",
+        f"THEN '{copy} ' || f.{told} || CASE WHEN h.d ->> 'made_for' <> '' THEN '{WHOSE}' ELSE '' END\n",
     )
     for copy, told in (("copy", "face"), ("job''s copy", "activity"))
 )

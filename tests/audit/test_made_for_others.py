@@ -15,7 +15,6 @@ from controlplane.audit.reads import LogReader
 from controlplane.audit.timeline import moments
 from controlplane.controllers.multikueue import observations
 from controlplane.kube.kinds import JOBS
-from controlplane.log.event import Recorded
 from tests.audit.database import keep
 from tests.audit.script import POLICY, Life, Script
 from tests.audit.test_read_models import kept, looked_through
