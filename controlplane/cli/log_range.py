@@ -67,14 +67,21 @@ def log_range(reader: LogReader, begin: str | None, end: str | None, *, quiet: b
     if found.begin < gone:
         said = archived_position(reader, found.begin + 1)
         raise CommandFailure(f"{said}; or ask with --from {gone + 1}" if gone < head else said, Exit.NOT_FOUND)
-    within = since is not None and until is not None and since < until and 0 < last == before < head
-    if before >= last and not (quiet and within):
+    if _is_nothing(found, head, quiet=quiet):
         raise CommandFailure(
             f"nothing is between --from {begin or 'the beginning'} and --to {end or 'now'} in the log {reader.log}, "
             f"which has the positions 1 to {head}",
             Exit.USAGE,
         )
     return found
+
+
+def _is_nothing(part: LogRange, head: int, *, quiet: bool) -> bool:
+    """Whether a part has no events, and is no time within the log either if that is enough (`quiet`)."""
+    if part.begin < part.end:
+        return False
+    within = quiet and 0 < part.end == part.begin < head
+    return not within or part.since is None or part.until is None or part.since >= part.until
 
 
 def _position(reader: LogReader, text: str, option: str, head: int) -> tuple[int, datetime | None]:

@@ -200,12 +200,12 @@ class History:
                 workload.own(stream, event)
 
     def _workload(self, recorded: Recorded) -> None:
+        if not self._is_theirs(recorded):
+            self._own(recorded)
+
+    def _own(self, recorded: Recorded) -> None:
         event, past = recorded.event, self._latest.get(recorded.stream)
-        if self._is_theirs(recorded.stream, event):
-            self._seen_at[recorded.cluster] = recorded.recorded_at + _JUST_AFTER
-            if past is not None and past.gone is None:
-                past.why_not = past.why_not or THEIRS
-        elif isinstance(event, WorkloadObserved):
+        if isinstance(event, WorkloadObserved):
             if past is None:
                 past = self.workloads[recorded.stream] = self._latest[recorded.stream] = self._new(recorded, event)
             elif event.uid != past.first.uid:
@@ -222,18 +222,20 @@ class History:
         else:
             self._copy(past, recorded)
 
-    def _is_theirs(self, stream: str, event: object) -> bool:
-        """Whether something seen is of a copy that was made for another management cluster; note which there are."""
-        theirs = self._theirs.get(stream, set())
-        if isinstance(event, CloneObserved | RemoteJobObserved):
-            theirs.discard(event.uid)
-            if event.made_for:
-                self._theirs.setdefault(stream, theirs).add(event.uid)
-            return bool(event.made_for)
-        if isinstance(event, CloneGone | RemoteJobGone) and event.uid in theirs:
-            theirs.discard(event.uid)
-            return True
-        return False
+    def _is_theirs(self, recorded: Recorded) -> bool:
+        """Whether something is of a copy that was made for another management cluster; note which there are."""
+        event, stream = recorded.event, recorded.stream
+        if not isinstance(event, CloneObserved | RemoteJobObserved | CloneGone | RemoteJobGone):
+            return False
+        theirs, is_seen = self._theirs.setdefault(stream, set()), isinstance(event, CloneObserved | RemoteJobObserved)
+        found = bool(event.made_for) if isinstance(event, CloneObserved | RemoteJobObserved) else event.uid in theirs
+        (theirs.add if found and is_seen else theirs.discard)(event.uid)
+        past = self._latest.get(stream)
+        if found:
+            self._seen_at[recorded.cluster] = recorded.recorded_at + _JUST_AFTER
+            if past is not None and past.gone is None:
+                past.why_not = past.why_not or THEIRS
+        return found
 
     def _seen(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
         at, before = recorded.recorded_at, (len(past.stays), len(past.taken_back))

@@ -239,10 +239,7 @@ class Measures:
 
     def result(self, capacities: Mapping[str, Capacity]) -> Figures:
         """Return the figures, with the capacities of the clusters."""
-        for stream, runs in self._runs.items():
-            for run in runs.values():
-                self._ended(stream, run, self._end, lost=False)
-        self._runs = {}
+        self._close()
         came = [key for key, at in self._arrived.items() if at > self._begin]
         over = self._ran | self._finished
         never = [key for key in came if key not in over]
@@ -267,6 +264,13 @@ class Measures:
             preemptions=sum(one.preemptions for one in self._queues.values()),
             queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
+
+    def _close(self) -> None:
+        """Count what still runs, or may run, to the end."""
+        for stream, runs in self._runs.items():
+            for run in runs.values():
+                self._ended(stream, run, self._end, lost=False)
+        self._runs = {}
 
     def _waited(self, key: str) -> float:
         """Return for how many seconds a Workload waited that did not run: until it was gone, or the end."""

@@ -33,8 +33,8 @@ _CHOICES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("flavorFungibility", "whenCanPreempt"): (model.MAY_STOP_SEARCH, model.TRY_NEXT_FLAVOR),
     ("flavorFungibility", "preference"): (model.BORROWING_OVER_PREEMPTION, model.PREEMPTION_OVER_BORROWING),
 }
-"""The words that fields of a ClusterQueue's spec may have. No API server has looked at what is given, and a word that the
-engine does not know would mean something else to it."""
+"""The words that fields of a ClusterQueue's spec may have. No API server has looked at what is given, and a word that
+the engine does not know would mean something else to it."""
 
 
 def given_object(obj: Json) -> tuple[str, Event]:

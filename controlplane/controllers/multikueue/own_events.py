@@ -20,27 +20,37 @@ _ENDS: dict[type[Event], type[Event]] = {
 }
 
 
+def _without_theirs(events: Iterable[Recorded], stream: str) -> Iterator[Recorded]:
+    """Yield the events but those of a Workload's stream about copies that were made for another management cluster."""
+    theirs: set[str] = set()
+    for recorded in events:
+        event = recorded.event
+        if recorded.stream != stream:
+            yield recorded
+            continue
+        if isinstance(event, observations.CloneObserved | observations.RemoteJobObserved):
+            (theirs.add if event.made_for else theirs.discard)(event.uid)
+        if not isinstance(event, observations.ObjectGone | observations.Observation) or event.uid not in theirs:
+            yield recorded
+
+
 def of_own_objects(events: Iterable[Recorded], stream: str) -> Iterator[Recorded]:
     """Yield the events but those of a Workload's stream that tell nothing of its own objects."""
     seen: dict[tuple[type[Event], str, str], str] = {}
     jobs: dict[str, str] = {}
-    theirs: set[str] = set()
     owner = ""
-    for recorded in events:
+    for recorded in _without_theirs(events, stream):
         event = recorded.event
         if recorded.stream != stream or not isinstance(event, observations.ObjectGone | observations.Observation):
             yield recorded
             continue
         if isinstance(event, observations.WorkloadObserved) and event.owner is not None:
             owner = event.owner.name
-        if isinstance(event, observations.CloneObserved | observations.RemoteJobObserved) and event.made_for:
-            theirs.add(event.uid)
-            continue
         kind = _ENDS.get(type(event))
         key = kind or type(event), recorded.cluster, event.name
         if kind is None:
             seen[key] = event.uid
-        elif seen.get(key, "" if event.uid in theirs else event.uid) != event.uid:
+        elif seen.get(key, event.uid) != event.uid:
             continue
         if isinstance(event, observations.RemoteJobObserved | observations.RemoteJobGone) and event.kind == PODS.name:
             if owner and event.name != owner and (kind is None or jobs.get(recorded.cluster) != event.name):
