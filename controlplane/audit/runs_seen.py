@@ -92,6 +92,8 @@ def _running(index: WorkloadIndex, state: WorkloadState | None) -> dict[str, tup
         return {}
     found: dict[str, tuple[str, bool]] = {}
     for cluster in sorted(state.remotes.keys() | state.unsure.keys()):
+        if state.remote(cluster).made_for:
+            continue  # it is the job of another management cluster
         job, connection = state.remote(cluster).job, index.connections.get(cluster)
         in_view = connection is not None and connection.in_view(WORKLOADS.name)
         if job is None:

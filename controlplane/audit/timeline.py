@@ -111,7 +111,7 @@ class Timeline:
         dispatched is copied to the management cluster, and shows there as well that it may start anew.
         """
         match event:
-            case observations.RemoteJobObserved():
+            case observations.RemoteJobObserved() if not event.made_for:
                 what_is = "job's copy"
             case observations.JobObserved() if not self._attempt:
                 what_is = "job"

@@ -1,7 +1,7 @@
 """The part of a log that a verb is asked about: `--from` and `--to`, each a time or a position; and how far it is read.
 
-In: what was typed. Out: positions, exclusive below and inclusive above, or a `CommandFailure` with the sentence that
-says what to do."""
+In: what was typed. Out: positions, exclusive below and inclusive above, with the times that were asked for, or a
+`CommandFailure` with the sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ from controlplane.cli.history import first_event, is_empty
 from controlplane.cli.times import EXPECTED, moment
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from controlplane.audit.reads import LogReader
     from controlplane.log.event import Recorded
 
 
 class LogRange(NamedTuple):
-    """The events after position `begin` and up to position `end`."""
+    """The events after position `begin` and up to position `end`. `since` and `until`: the times that were asked for,
+    None where a position was, or nothing."""
 
     begin: int
     end: int
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 def range_options(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,9 +45,10 @@ def range_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     return begin(end(verb))
 
 
-def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange:
+def log_range(reader: LogReader, begin: str | None, end: str | None, *, quiet: bool = False) -> LogRange:
     """Return the part of a log from `--from` to `--to`, all of it by default; `CommandFailure` if nothing is in it, or
-    the log does not begin with its first event, so that no state of it is known."""
+    the log does not begin with its first event, so that no state of it is known. `quiet`: a time within the log in
+    which nothing was recorded is something."""
     from controlplane.audit.archived import archived_position, archived_to
 
     first, head = next(iter(first_event(reader)), None), reader.head()
@@ -55,14 +61,13 @@ def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange
             "database, and without that no state is known; read a database that has the whole log",
             Exit.NOT_FOUND,
         )
-    found = LogRange(
-        0 if begin is None else _position(reader, begin, "--from", head) - 1,
-        head if end is None else _position(reader, end, "--to", head),
-    )
+    before, since = (0, None) if begin is None else _position(reader, begin, "--from", head)
+    last, until = (head, None) if end is None else _position(reader, end, "--to", head)
+    found = LogRange(before, last, since, until)
     if found.begin < gone:
         said = archived_position(reader, found.begin + 1)
         raise CommandFailure(f"{said}; or ask with --from {gone + 1}" if gone < head else said, Exit.NOT_FOUND)
-    if found.begin >= found.end:
+    if _is_nothing(found, head, quiet=quiet):
         raise CommandFailure(
             f"nothing is between --from {begin or 'the beginning'} and --to {end or 'now'} in the log {reader.log}, "
             f"which has the positions 1 to {head}",
@@ -71,8 +76,17 @@ def log_range(reader: LogReader, begin: str | None, end: str | None) -> LogRange
     return found
 
 
-def _position(reader: LogReader, text: str, option: str, head: int) -> int:
-    """Return the position that was typed; of a time that of its last event, or after `--from` of the next one."""
+def _is_nothing(part: LogRange, head: int, *, quiet: bool) -> bool:
+    """Whether a part has no events, and is no time within the log either if that is enough (`quiet`)."""
+    if part.begin < part.end:
+        return False
+    within = quiet and 0 < part.end == part.begin < head
+    return not within or part.since is None or part.until is None or part.since >= part.until
+
+
+def _position(reader: LogReader, text: str, option: str, head: int) -> tuple[int, datetime | None]:
+    """Return the last position before what was typed as `--from`, or the last one of what was typed as `--to`; and the
+    time, if one was typed."""
     if text.isascii() and text.isdecimal():
         position = int(text[:19])
         if not 1 <= position <= head or len(text) > 19:
@@ -80,7 +94,7 @@ def _position(reader: LogReader, text: str, option: str, head: int) -> int:
                 f"{option}: there is no position {text} in the log {reader.log}, which has the positions 1 to {head}",
                 Exit.NOT_FOUND,
             )
-        return position
+        return position - (option == "--from"), None
     now = reader.clock()
     try:
         at = moment(text, option, now)
@@ -92,9 +106,9 @@ def _position(reader: LogReader, text: str, option: str, head: int) -> int:
         raise CommandFailure(
             f"{option}: {clock(at)} UTC is to come: it is {clock(now)} UTC by the database", Exit.USAGE
         )
-    before = reader.read_at(at)
+    found = reader.read_at(at)
     reader.at = reader.until = None
-    return before + 1 if option == "--from" else before
+    return found, at
 
 
 def progressing(events: Iterator[Recorded], end: int, what: str) -> Iterator[Recorded]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from controlplane.audit.shown import clock
 from controlplane.cli.errors import CommandFailure, Exit
 from controlplane.cli.frame import Verb
 from controlplane.cli.history import log_option, open_reader
@@ -58,7 +59,8 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
     \b
     Exit code 1 if the past cannot be played again as it was.
     With -o json or yaml, one object:
-      log, from, to (times), changes, capacities, not_simulated
+      log, from, to (times), bounded (why they are others than were asked for),
+        changes, capacities, not_simulated
       placements: recorded, agree, share, differ (workload, recorded, played,
         why), by time
       reproduced: whether the shares are high enough
@@ -70,7 +72,7 @@ def whatif(options: Options, /, begin: str | None, end: str | None, anyway: bool
         played
     """
     with open_reader(options) as reader:
-        part = log_range(reader, begin, end)
+        part = log_range(reader, begin, end, quiet=True)
         found = _answer(options, reader, part, asked, anyway=anyway)
     if options.output == "table":
         show(found)
@@ -97,7 +99,7 @@ def _answer(
     from controlplane.whatif.history import History
     from controlplane.whatif.measure import Measures
 
-    began, ended = _times(reader, part)
+    began, ended, bounded = _times(reader, part)
     part = _whole(reader, part, began)
     then, changed = _decided_by(options, reader, part)
     policy, own = then.policy, engine_settings(then.settings)
@@ -122,6 +124,7 @@ def _answer(
         "log": reader.log,
         "from": began,
         "to": ended,
+        "bounded": bounded,
         "changes": changes,
         "capacities": {name: dict(one) for name, one in sorted(capacities.of.items())},
         "not_simulated": played.beyond,
@@ -145,19 +148,30 @@ def _until(end: int) -> Any:
     return Filter(until=end)
 
 
-def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime]:
-    """Return the time of a part of the log: from its last event before to its own last one."""
+def _times(reader: LogReader, part: LogRange) -> tuple[datetime, datetime, list[str]]:
+    """Return the time that was asked for, as far as the log goes, and in words where that is not all of it; without
+    times, from the last event before a part of the log to its own last one."""
     from datetime import timedelta
 
     from controlplane.audit.reads import Filter
 
     def at(position: int) -> Recorded:
-        return next(iter(reader.events(Filter(after=max(position - 1, 0), until=part.end))))
+        return next(iter(reader.events(Filter(after=max(position - 1, 0)))))
 
     # Where the event before is none of this database, as all before it may be archived, it is just before the first.
     first = at(part.begin)
     began = first.recorded_at if first.position == part.begin else first.recorded_at - timedelta(milliseconds=1)
-    return began, at(part.end).recorded_at
+    ended = at(part.end).recorded_at
+    bounded = []
+    if part.since is not None and part.begin:
+        began = max(part.since, began)
+    elif part.since is not None:
+        bounded.append(f"the log begins at {clock(first.recorded_at)} UTC, after --from")
+    if part.until is not None and part.until > (last := at(reader.head()).recorded_at):
+        bounded.append(f"the log ends at {clock(last)} UTC, before --to")
+    elif part.until is not None:
+        ended = part.until
+    return began, ended, bounded
 
 
 def _whole(reader: LogReader, part: LogRange, began: datetime) -> LogRange:

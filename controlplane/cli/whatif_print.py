@@ -49,6 +49,8 @@ def show(found: dict[str, Any]) -> None:
     from controlplane.whatif.report import FIGURES
 
     line(f"The log {found['log']} from {clock(found['from'])} to {clock(found['to'])} UTC.")
+    for one in found["bounded"]:
+        line(f"{one[0].upper()}{one[1:]}: what is beyond that is not known.")
     _show_agreement(found["placements"], _AGAIN)
     if found["quota"]["recorded"]:
         _show_agreement(found["quota"], _QUOTA)

@@ -2,7 +2,7 @@
 
 In: a text and how its file is called. Out: each document with its place, or what is wrong with it: a document that
 cannot be parsed costs only itself, for a stream is cut at its `---` lines first. Times stay texts, and a repeated key
-keeps its last value."""
+keeps its last value, or is refused where that is asked for."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _OPENING = re.compile(r"[\[{]|[-?:]\s")
 _MERGE = "tag:yaml.org,2002:merge"
 _MERGES = "it is too large once its merge keys (<<) are written out"
 _DEEPEST = 200
+_TWICE = "has the field {} twice; keep one of them"
 _DEEP = "is nested too deep to be read; write it flatter"
 _LARGEST = 1_000_000  # values of a document with its aliases written out, if that is mostly what aliases repeat
 #: What a YAML loader raises: beside its own errors those of a tag whose text it does not check (`!!int` with nothing
@@ -76,17 +77,22 @@ class Document(NamedTuple):
     wrong: str = ""
 
 
-def documents(source: str, text: str) -> Iterator[Document]:
-    """Yield the documents of a text, without the empty ones. `wrong` says what to mend."""
+def documents(source: str, text: str, *, unique: bool = False) -> Iterator[Document]:
+    """Yield the documents of a text, without the empty ones. `wrong` says what to mend; where keys are to be `unique`,
+    a repeated one too."""
     if text.lstrip()[:1] in ("{", "["):
-        values = _json(text)
+        try:
+            values = _json(text, unique=unique)
+        except _UnfitError as error:
+            yield Document(source, None, str(error))
+            return
         if values is not None:  # otherwise it may be YAML, whose flow style looks alike
             for number, content in enumerate(values, 1):
                 yield _looked(f"{source}, document {number}" if len(values) > 1 else source, content)
             return
     cut = parts(text)
     for number, part in enumerate(cut, 1):
-        found = _parsed(f"{source}, document {number}" if len(cut) > 1 else source, part)
+        found = _parsed(f"{source}, document {number}" if len(cut) > 1 else source, part, unique=unique)
         if found.wrong or found.content is not None:
             yield found
 
@@ -96,14 +102,53 @@ def parts(text: str) -> list[str]:
     return [part for part in _CUT.split(text) if not _empty(part)]
 
 
-def _json(text: str) -> list[Any] | None:
+def repeated(node: yaml.MappingNode) -> yaml.ScalarNode | None:
+    """Return the first key that a mapping has a second time, None if it has none."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in seen:
+                return key
+            seen.add(key.value)
+    return None
+
+
+def _repeated_field(node: yaml.Node | None) -> str:
+    """Return the first field of a document that is there a second time, as a path; "" if none is."""
+    left: list[tuple[str, yaml.Node | None]] = [("", node)]
+    seen: set[int] = set()
+    while left:
+        path, one = left.pop()
+        if id(one) in seen:
+            continue  # an alias
+        seen.add(id(one))
+        if isinstance(one, yaml.SequenceNode):
+            left += [(f"{path}[{at}]", inner) for at, inner in reversed([*enumerate(one.value)])]
+        elif isinstance(one, yaml.MappingNode):
+            if (key := repeated(one)) is not None:
+                return f"{path}.{key.value}".lstrip(".")
+            named = [(key.value if isinstance(key, yaml.ScalarNode) else "?", inner) for key, inner in one.value]
+            left += [(f"{path}.{key}".lstrip("."), inner) for key, inner in reversed(named)]
+    return ""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _UnfitError(_TWICE.format(next(name for name in names if names.count(name) > 1)))
+    return found
+
+
+def _json(text: str, *, unique: bool) -> list[Any] | None:
     """Return the JSON values of a text, one after the other as kubectl takes them; None if it is something else."""
-    try:
-        return [msgspec.json.decode(text)]
-    except (msgspec.DecodeError, RecursionError):
-        pass
+    if not unique:
+        try:
+            return [msgspec.json.decode(text)]
+        except (msgspec.DecodeError, RecursionError):
+            pass
     found: list[Any] = []
-    at, decoder = 0, json.JSONDecoder(parse_constant=_no_number)
+    at, decoder = 0, json.JSONDecoder(parse_constant=_no_number, object_pairs_hook=_once if unique else None)
     try:
         while at < len(text):
             if text[at].isspace():
@@ -120,11 +165,13 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
 
 
-def _parsed(place: str, part: str) -> Document:
+def _parsed(place: str, part: str, *, unique: bool) -> Document:
     # A cut document keeps nothing of its directives, which none of these formats uses.
     try:
         if _too_deep(part):
             return Document(place, None, _DEEP)
+        if unique and (field := _repeated_field(yaml.compose(part, _Fast))):
+            return Document(place, None, _TWICE.format(field))
         return _looked(place, yaml.load(part, _Loader))  # noqa: S506 - a SafeLoader
     except UNREADABLE as error:
         return Document(place, None, f"is not YAML: {' '.join(str(error).split())[:200]}; mend the syntax")

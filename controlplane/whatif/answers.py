@@ -41,7 +41,9 @@ class Answers:
         alternative = log.alternative
         added = {one.name: one for one in alternative.added}
         pasts = list(self._history.workloads.values())
-        self.places = PlaceQueues(log.capacities.of, alternative.capacities, added, log.at_last)
+        self.places = PlaceQueues(
+            log.capacities.of, alternative.capacities, added, log.at_last, self._history.mean_request
+        )
         self.engine = EngineQuota(log, settings)
         self._usual = UsualSeconds(pasts)
         self._home = ManagementCluster(log, self.places, self.engine, pasts, self._usual)

@@ -143,7 +143,7 @@ def _object(value: dict[str, Any], where: str) -> tuple[str, Event]:
 
 def _documents(text: bytes, file: str) -> list[Any]:
     try:
-        found = list(documents(file, text.decode("utf-8-sig")))
+        found = list(documents(file, text.decode("utf-8-sig"), unique=True))
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     for one in found:

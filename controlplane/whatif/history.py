@@ -44,7 +44,15 @@ from controlplane.controllers.multikueue.observations import (
 )
 from controlplane.log.event import Recorded
 from controlplane.runtime.writes import WriteFailed, WriteUnneeded
-from controlplane.whatif.past import DELETING, MADE_AGAIN, PLACED_BEFORE, QUEUE_STOPPED, PastCopy, PastWorkload
+from controlplane.whatif.past import (
+    DELETING,
+    MADE_AGAIN,
+    PLACED_BEFORE,
+    QUEUE_STOPPED,
+    THEIRS,
+    PastCopy,
+    PastWorkload,
+)
 from controlplane.whatif.quota_history import ADMISSION, QuotaHistory
 
 _LONGEST_SILENCE = timedelta(minutes=1)
@@ -77,6 +85,7 @@ class History:
         self.later: list[PastWorkload] = []
         self.stops: list[tuple[datetime, datetime | None, str]] = []
         self._latest: dict[str, PastWorkload] = {}
+        self._theirs: dict[str, set[str]] = {}
         self._stopped: dict[str, int] = {}
         self._led_at: datetime | None = None
         self._seen_at: dict[str, datetime] = {}
@@ -135,6 +144,15 @@ class History:
         return {SLOTS, *(name for one in self.requests.values() for name in one)}
 
     @cached_property
+    def mean_request(self) -> dict[str, float]:
+        """What a Workload asks for on average, of those of which that is known; each asks for one of `SLOTS`."""
+        names = {name for one in self.requests.values() for name in one}
+        count = len(self.requests)
+        return {SLOTS: 1.0} | {
+            name: sum(one.get(name, 0.0) for one in self.requests.values()) / count for name in names
+        }
+
+    @cached_property
     def _usual(self) -> dict[str, float]:
         names = {name for one in self.requests.values() for name in one}
         return {name: median(one.get(name, 0.0) for one in self.requests.values()) for name in sorted(names)}
@@ -182,6 +200,10 @@ class History:
                 workload.own(stream, event)
 
     def _workload(self, recorded: Recorded) -> None:
+        if not self._is_theirs(recorded):
+            self._own(recorded)
+
+    def _own(self, recorded: Recorded) -> None:
         event, past = recorded.event, self._latest.get(recorded.stream)
         if isinstance(event, WorkloadObserved):
             if past is None:
@@ -199,6 +221,21 @@ class History:
             self._decided(past, event, recorded)
         else:
             self._copy(past, recorded)
+
+    def _is_theirs(self, recorded: Recorded) -> bool:
+        """Whether something is of a copy that was made for another management cluster; note which there are."""
+        event, stream = recorded.event, recorded.stream
+        if not isinstance(event, CloneObserved | RemoteJobObserved | CloneGone | RemoteJobGone):
+            return False
+        theirs, is_seen = self._theirs.setdefault(stream, set()), isinstance(event, CloneObserved | RemoteJobObserved)
+        found = bool(event.made_for) if isinstance(event, CloneObserved | RemoteJobObserved) else event.uid in theirs
+        (theirs.add if found and is_seen else theirs.discard)(event.uid)
+        past = self._latest.get(stream)
+        if found:
+            self._seen_at[recorded.cluster] = recorded.recorded_at + _JUST_AFTER
+            if past is not None and past.gone is None:
+                past.why_not = past.why_not or THEIRS
+        return found
 
     def _seen(self, past: PastWorkload, event: WorkloadObserved, recorded: Recorded) -> None:
         at, before = recorded.recorded_at, (len(past.stays), len(past.taken_back))
@@ -235,6 +272,7 @@ class History:
 
     def _new(self, recorded: Recorded, event: WorkloadObserved) -> PastWorkload:
         past = PastWorkload(recorded.stream, event, recorded.recorded_at)
+        past.why_not = past.why_not or (THEIRS if self._theirs.get(recorded.stream) else "")
         uid = event.owner.uid if event.owner is not None else ""
         if uid in self._jobs:
             past.own(*self._jobs[uid])

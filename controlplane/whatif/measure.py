@@ -5,8 +5,10 @@ In: events in order. Out: figures, by the same rules for both. A Workload waits 
 job was first seen to run, or it was admitted without checks, with which its job runs on the management cluster; one
 that did not run by the end has waited until then, or until it was gone. One that is made again under its name is
 another Workload; one that had finished when it was first seen does not count. A run is an unbroken time in which a copy
-of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost, and so is one
-whose job began elsewhere, up to the loss of its cluster. Pure."""
+of the job was seen that is neither suspended nor finished; one that ends otherwise than finished is lost. On a cluster
+that is out of view it goes on, as in `audit.runs`, unless it was given up there: then it ended, and was lost, when the
+cluster was, if that did not come back with it. Copies that were made for another management cluster do not count.
+Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +16,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from controlplane.controllers.connectivity.events import ClusterConnected, ClusterConnectFailed, ClusterLost
-from controlplane.controllers.multikueue.events import WinnerChosen
+from controlplane.controllers.connectivity.events import (
+    ClusterConnected,
+    ClusterConnectFailed,
+    ClusterDisconnected,
+    ClusterLost,
+)
+from controlplane.controllers.multikueue.events import CheckStateDecided, WinnerChosen, WinnerReleased
 from controlplane.controllers.multikueue.observations import (
     RemoteJobGone,
     RemoteJobObserved,
     WorkloadGone,
     WorkloadObserved,
 )
+from controlplane.controllers.multikueue.reasons import WorkloadReason
 from controlplane.log.event import Recorded
 from controlplane.values import Value
 from controlplane.whatif.capacity import Capacity
 from controlplane.whatif.history import SLOTS, Requests
 
 _HOUR = 3600.0
+_GIVEN_UP = (WorkloadReason.REMOTE_LOST, WorkloadReason.LOST_BEFORE_READY)
 
 
 class ClusterFigures(Value):
@@ -80,12 +89,15 @@ class _Queue:
 
 
 class _Run:
-    """A run of the job of a Workload, by the key of this."""
+    """A run of the job of a Workload, by the key of this. `lost_at`: since when its cluster is out of view; `given_up`:
+    it is not waited for any more; `moved`: the job was seen to run elsewhere since."""
 
-    __slots__ = ("cluster", "key", "since")
+    __slots__ = ("cluster", "given_up", "key", "lost_at", "moved", "since")
 
     def __init__(self, cluster: str, since: datetime, key: str) -> None:
         self.cluster, self.since, self.key = cluster, since, key
+        self.lost_at: datetime | None = None
+        self.given_up = self.moved = False
 
 
 class Measures:
@@ -99,8 +111,7 @@ class Measures:
         self._gone: dict[str, datetime] = {}
         self._ran: set[str] = set()
         self._waits: list[float] = []
-        self._runs: dict[str, _Run] = {}
-        self._lost_at: dict[str, datetime] = {}
+        self._runs: dict[str, dict[str, _Run]] = {}  # by stream and cluster
         self._winner: dict[str, str] = {}
         self._finished: set[str] = set()
         self._placed: Counter[str] = Counter()
@@ -119,17 +130,22 @@ class Measures:
         elif isinstance(event, WorkloadGone):
             if self._uids.get(stream) == event.uid:
                 self._gone[self._key(stream)] = at
-        elif isinstance(event, RemoteJobObserved):
+        elif isinstance(event, RemoteJobObserved | RemoteJobGone):
             self._job(stream, recorded.cluster, event, at)
-        elif isinstance(event, RemoteJobGone):
-            if (run := self._runs.get(stream)) is not None and run.cluster == recorded.cluster:
-                self._ended(stream, at, lost=run.key not in self._finished)
         elif isinstance(event, WinnerChosen):
             self._chosen(self._key(stream), event.cluster, at)
-        elif isinstance(event, ClusterLost | ClusterConnectFailed):
-            self._lost_at.setdefault(recorded.cluster, at)
-        elif isinstance(event, ClusterConnected):
-            self._lost_at.pop(recorded.cluster, None)
+        elif isinstance(event, WinnerReleased | CheckStateDecided) and event.reason in _GIVEN_UP:
+            for run in self._runs.get(stream, {}).values():
+                run.given_up = run.lost_at is not None
+        elif isinstance(event, ClusterConnected | ClusterLost | ClusterConnectFailed | ClusterDisconnected):
+            self._connection(recorded.cluster, None if isinstance(event, ClusterConnected) else at)
+
+    def _connection(self, cluster: str, lost_at: datetime | None) -> None:
+        """Note that a cluster went out of view, or came back: what still runs there then has run all the time."""
+        for runs in self._runs.values():
+            if (run := runs.get(cluster)) is not None:
+                run.lost_at = lost_at and (run.lost_at or lost_at)
+                run.given_up = run.given_up and lost_at is not None
 
     def leave_out(self, stream: str) -> None:
         """Forget what runs of a Workload of which nothing more is told."""
@@ -182,19 +198,25 @@ class Measures:
             self._placed[cluster] += 1
             self._moves += before is not None and before != cluster
 
-    def _job(self, stream: str, cluster: str, event: RemoteJobObserved, at: datetime) -> None:
-        run = self._runs.get(stream)
-        if event.finished or event.suspended:
-            if run is not None and run.cluster == cluster:
-                self._ended(stream, at, lost=not event.finished)
+    def _job(self, stream: str, cluster: str, event: RemoteJobObserved | RemoteJobGone, at: datetime) -> None:
+        runs = self._runs.setdefault(stream, {})
+        if isinstance(event, RemoteJobObserved) and event.made_for:
             return
-        if run is not None and run.cluster == cluster:
-            return
-        if run is not None:
-            self._ended(stream, min(self._lost_at.get(run.cluster, at), at), lost=True)
-        key = self._key(stream)
-        self._runs[stream] = _Run(cluster, at, key)
-        self._starts(key, at)
+        if isinstance(event, RemoteJobGone) or event.finished or event.suspended:
+            if (run := runs.pop(cluster, None)) is not None:
+                self._ended(stream, run, at, lost=self._in_vain(run, event))
+        elif cluster not in runs:
+            for other in runs.values():
+                other.moved = True
+            key = self._key(stream)
+            runs[cluster] = _Run(cluster, at, key)
+            self._starts(key, at)
+
+    def _in_vain(self, run: _Run, event: RemoteJobObserved | RemoteJobGone) -> bool:
+        """Whether a run that ends with an event was for nothing: nothing came of it, or another one was the result."""
+        if isinstance(event, RemoteJobObserved) and not event.finished:
+            return True
+        return run.moved if run.key in self._finished else isinstance(event, RemoteJobGone)
 
     def _starts(self, key: str, at: datetime) -> None:
         """Note that the job of a Workload runs, and for how long this waited if it is the first time."""
@@ -203,8 +225,9 @@ class Measures:
             if (came := self._arrived.get(key, at)) > self._begin:
                 self._waits.append((at - came).total_seconds())
 
-    def _ended(self, stream: str, at: datetime, *, lost: bool) -> None:
-        run = self._runs.pop(stream)
+    def _ended(self, stream: str, run: _Run, at: datetime, *, lost: bool) -> None:
+        if run.given_up and run.lost_at is not None:
+            at, lost = run.lost_at, True
         within = max(at, self._begin) - max(run.since, self._begin)
         if within <= timedelta(0):
             return
@@ -216,8 +239,7 @@ class Measures:
 
     def result(self, capacities: Mapping[str, Capacity]) -> Figures:
         """Return the figures, with the capacities of the clusters."""
-        for stream in list(self._runs):
-            self._ended(stream, self._end, lost=False)
+        self._close()
         came = [key for key, at in self._arrived.items() if at > self._begin]
         over = self._ran | self._finished
         never = [key for key in came if key not in over]
@@ -242,6 +264,13 @@ class Measures:
             preemptions=sum(one.preemptions for one in self._queues.values()),
             queues={name: _of_queue(one) for name, one in sorted(self._queues.items())},
         )
+
+    def _close(self) -> None:
+        """Count what still runs, or may run, to the end."""
+        for stream, runs in self._runs.items():
+            for run in runs.values():
+                self._ended(stream, run, self._end, lost=False)
+        self._runs = {}
 
     def _waited(self, key: str) -> float:
         """Return for how many seconds a Workload waited that did not run: until it was gone, or the end."""

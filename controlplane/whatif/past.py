@@ -15,6 +15,7 @@ from controlplane.controllers.multikueue.observations import CloneObserved, JobO
 MADE_AGAIN: Final = "made again under the name of one before it"
 FINISHED_BEFORE: Final = "finished before it was first seen"
 PLACED_BEFORE: Final = "placed before it was first seen"
+THEIRS: Final = "beside a copy of its name that was made for another management cluster"
 DELETING: Final = "deletion of the Workload"
 QUEUE_STOPPED, LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
 """Why Workloads of a stopped queue are evicted."""

@@ -115,9 +115,16 @@ class AddedCluster(Value):
     admission_seconds: float | None = None
 
 
+def _filled(capacity: Capacity, mean: Capacity) -> dict[str, float]:
+    """Return a capacity with those resources that it does not name, which bound nothing there: as much as those
+    Workloads ask for on average of which it holds as many as the others let in."""
+    most = [amount / mean[name] for name, amount in capacity.items() if mean.get(name)]
+    return {name: amount * min(most, default=0.0) for name, amount in mean.items()} | dict(capacity)
+
+
 class PlaceQueues:
     """The queues of all places: of what is `known`, of what was `told` instead of some resources, and of the clusters
-    that are `added`."""
+    that are `added`. `mean`: what a Workload asks for on average."""
 
     def __init__(
         self,
@@ -125,8 +132,10 @@ class PlaceQueues:
         told: Mapping[str, Capacity],
         added: Mapping[str, AddedCluster],
         at_last: AtLast = at_once,
+        mean: Capacity | None = None,
     ) -> None:
         self._known, self._told, self._added, self._at_last = known, told, added, at_last
+        self._mean = mean or {}
         self._places: dict[str, PlaceQueue] = {}
 
     def of(self, name: str) -> PlaceQueue:
@@ -141,14 +150,12 @@ class PlaceQueues:
         if name in self._added:
             return self._added[name].capacity
         found = dict(self._known.get(name, {}))
-        if name in self._told:
-            return {**found, **self._told[name]}
         if name.startswith(f"{MANAGEMENT}/"):
             # The quota of the management cluster is that of its workers together: with a cluster it grows.
             for one in self._added.values():
-                for resource in found.keys() & one.capacity.keys():
-                    found[resource] += one.capacity[resource]
-        return found
+                grown = _filled(one.capacity, self._mean)
+                found = {resource: amount + grown.get(resource, 0.0) for resource, amount in found.items()}
+        return {**found, **self._told.get(name, {})}
 
     def clusters(self) -> dict[str, Capacity]:
         """Return the capacities of the clusters."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from controlplane.controllers.quota.admission.observe import observation, stream_of
+from controlplane.controllers.quota.engine import model
 from controlplane.kube.fields import BadValue
 from controlplane.kube.kinds import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, Json
 from controlplane.log.event import Event
@@ -21,6 +23,18 @@ from controlplane.whatif.quota_history import QuotaHistory
 KINDS = {kind.kind: kind for kind in (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS)}
 """The kinds of which objects may be given."""
 _UID = "what-if"
+_CHOICES: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("stopPolicy",): (model.NO_STOP, "Hold", "HoldAndDrain"),
+    ("queueingStrategy",): (model.BEST_EFFORT_FIFO, model.STRICT_FIFO),
+    ("preemption", "withinClusterQueue"): (model.NEVER, model.LOWER_PRIORITY, model.LOWER_OR_NEWER_EQUAL_PRIORITY),
+    ("preemption", "reclaimWithinCohort"): (model.NEVER, model.LOWER_PRIORITY, model.ANY),
+    ("preemption", "borrowWithinCohort", "policy"): (model.NEVER, model.LOWER_PRIORITY),
+    ("flavorFungibility", "whenCanBorrow"): (model.MAY_STOP_SEARCH, model.TRY_NEXT_FLAVOR),
+    ("flavorFungibility", "whenCanPreempt"): (model.MAY_STOP_SEARCH, model.TRY_NEXT_FLAVOR),
+    ("flavorFungibility", "preference"): (model.BORROWING_OVER_PREEMPTION, model.PREEMPTION_OVER_BORROWING),
+}
+"""The words that fields of a ClusterQueue's spec may have. No API server has looked at what is given, and a word that
+the engine does not know would mean something else to it."""
 
 
 def given_object(obj: Json) -> tuple[str, Event]:
@@ -28,7 +42,23 @@ def given_object(obj: Json) -> tuple[str, Event]:
     kind = KINDS[obj["kind"]]
     metadata = {**obj["metadata"], "uid": _UID, "resourceVersion": "1"}
     name = str(metadata["name"])
-    return stream_of(kind, "", name), observation(kind, {**obj, "metadata": metadata})
+    found = observation(kind, {**obj, "metadata": metadata})
+    spec = obj.get("spec") or {}
+    if kind == CLUSTER_QUEUES:
+        _choose(spec)
+    elif kind == COHORTS and spec.get("parentName") == name:
+        raise BadValue("spec.parentName", f"{name} is the Cohort itself: name another one, or leave the field out")
+    return stream_of(kind, "", name), found
+
+
+def _choose(spec: Json) -> None:
+    """Raise `BadValue` for a word that a field of a ClusterQueue may not have."""
+    for path, words in _CHOICES.items():
+        said: Any = spec
+        for field in path:
+            said = (said or {}).get(field)
+        if said and said not in words:
+            raise BadValue(f"spec.{'.'.join(path)}", f'"{said}" is none of its words: write one of {", ".join(words)}')
 
 
 def queue_stream(name: str) -> str:

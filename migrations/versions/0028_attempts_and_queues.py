@@ -2,7 +2,9 @@
 when the next one begins. A Workload that was made again twice under its name is three, also where a list had shown the
 second one before it said that the first one was gone. What admission rests on where this service reserves quota,
 ClusterQueues, Cohorts, LocalQueues and ResourceFlavors, is among the configuration that changed, by the fields of its
-spec. Who held quota is told in a tenth of the time of a Workload that got and lost some many times.
+spec. Who held quota is told in a tenth of the time of a Workload that got and lost some many times. A copy that was made
+for another management cluster, and has the name of a Workload here, is none of this Workload's: it is no run of it, and
+waits for nothing, and its timeline says whose it is.
 
 It replaces views by ones with the same columns; the version before goes on with the new schema.
 
@@ -88,6 +90,20 @@ SINCE = (
 AFTER = re.compile(
     r"\(\((\w+)\.type = 'WorkloadObserved'::text\) AND COALESCE\(.*\) AS replaces(\n\s+FROM \( SELECT o(?:_\d+)?\.)"
 )
+# What was made for another management cluster is none of a Workload's objects.
+THEIRS = re.compile(r"(OFFSET 0\) (e(?:_\d+)?)\n)(\s+)(OFFSET 0\) o(?:_\d+)?\n\s+WINDOW)")
+OURS = r"\1\3WHERE (COALESCE((\2.d ->> 'made_for'::text), ''::text) = ''::text)\n\3\4"
+ANYBODYS = re.compile(
+    r"\s+WHERE \(COALESCE\(\(e(?:_\d+)?\.d ->> 'made_for'::text\), ''::text\) = ''::text\)(\n\s+OFFSET 0\) o)"
+)
+WHOSE = ", made for another management cluster"
+TIMELINE = tuple(
+    (
+        f"THEN '{copy} ' || f.{told}\n",
+        f"THEN '{copy} ' || f.{told} || CASE WHEN h.d ->> 'made_for' <> '' THEN '{WHOSE}' ELSE '' END\n",
+    )
+    for copy, told in (("copy", "face"), ("job''s copy", "activity"))
+)
 
 
 def upgrade() -> None:
@@ -103,6 +119,8 @@ def upgrade() -> None:
         _comment(what, said)
     for name in VIEWS:
         _print_anew(name, BEFORE, SINCE)
+        _print_anew(name, THEIRS, OURS)
+    op.execute(_timeline(*TIMELINE))
 
 
 def downgrade() -> None:
@@ -111,8 +129,10 @@ def downgrade() -> None:
     view, own = runpy.run_path(str(HERE / "0009_audit.py"))["VIEWS"]["config_changes"]
     _comment("VIEW audit.config_changes", view)
     _comment("COLUMN audit.config_changes.field", own["field"])
+    op.execute(_timeline())
     earlier, text = _earlier()
     for name in VIEWS:
+        _print_anew(name, ANYBODYS, r"\1")
         _print_anew(name, AFTER, r"\1.replaces\2")
     view = earlier["_told"](earlier["_placements"](text), *earlier["PLACEMENTS"])
     op.execute(f"CREATE OR REPLACE VIEW read_models.live_placements AS {view}")
@@ -122,6 +142,13 @@ def _config_before() -> str:
     """Return the view of what was configured as 0027 makes it."""
     before = runpy.run_path(str(HERE / "0027_computed_views.py"))
     view: str = before["_changed"](before["_view"]("0014_managers.sql", "config_changes"), *before["CONFIG"])
+    return view
+
+
+def _timeline(*changes: tuple[str, str]) -> str:
+    """Return the view of timelines as 0027 makes it, with some changes."""
+    before = runpy.run_path(str(HERE / "0027_computed_views.py"))
+    view: str = before["_changed"](before["_view"]("0002_audit.sql", "workload_timeline"), before["TIMELINE"], *changes)
     return view
 
 

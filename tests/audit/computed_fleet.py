@@ -123,7 +123,7 @@ def usage(runs: Sequence[Row], now: datetime) -> list[Row]:
         resources: defaultdict[str, Fraction] = defaultdict(Fraction)
         for hours, asked in parts:
             for resource, amount in (asked or {}).items():
-                resources[resource] += hours * Fraction(amount)
+                resources[resource] += hours * Fraction(str(amount))
         rows.append(
             {
                 "namespace": namespace, "queue": queue, "cluster": cluster, "day": day, "runs": len(parts),

@@ -259,6 +259,24 @@ def _workload(log: Chance) -> None:
     )  # fmt: skip
 
 
+def _theirs(log: Chance) -> None:
+    """A copy, or its job, that has the name of a Workload and was made for another management cluster."""
+    namespace, name, cluster = log.one(*SPACES), log.one(*NAMES), log.one(*CLUSTERS)
+    stream, key = f"workload/{namespace}/{name}", {"namespace": namespace, "name": name}
+    whose: dict[str, Any] = {"unmarked": True, "made_for": log.one("another", "c\0d")}
+    if log.one(True, False):
+        admitted = [Condition(type="Admitted", status="True", reason="R", message="", last_transition_time="")]
+        log.seen(
+            stream, observations.CloneObserved, observations.CloneGone, key, of=f"copy {cluster}", cluster=cluster,
+            spec_key="s", conditions=log.one([], admitted), **whose,
+        )  # fmt: skip
+        return
+    log.seen(
+        stream, observations.RemoteJobObserved, observations.RemoteJobGone, {**key, "kind": JOBS.name},
+        of=f"job {cluster}", cluster=cluster, status="00", suspended=log.one(True, False), inactive=log.one(True, False), **whose,
+    )  # fmt: skip
+
+
 def _decision(log: Chance) -> None:
     """What is decided about a Workload: an attempt that begins, or goes on in another way."""
     namespace, name, cluster = log.one(*SPACES), log.one(*NAMES), log.one(*CLUSTERS)
@@ -345,6 +363,6 @@ def _candidate(log: Chance) -> None:
 
 STEPS: tuple[Callable[[Chance], None], ...] = (
     _config, _cluster, _check, _queues, _queues, _connection, _connection, _connection, _service, _settings, _job,
-    _job, _workload, _workload, _workload, _decision, _decision, _decision,
+    _job, _workload, _workload, _workload, _theirs, _decision, _decision, _decision,
     _admission, _admission, _admission, _candidate, _candidate, _candidate,
 )  # fmt: skip

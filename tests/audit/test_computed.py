@@ -19,7 +19,7 @@ from controlplane.log.codec import Codec
 from controlplane.log.event import Recorded
 from tests.audit import computed, computed_candidates, computed_fleet, computed_placements
 from tests.audit.computed import Row, Told, told
-from tests.audit.computed_logs import Chance, body, policy, template
+from tests.audit.computed_logs import CLUSTERS, Chance, body, policy, template
 from tests.audit.database import keep
 from tests.audit.test_histories import history
 from tests.audit.test_views import query
@@ -272,13 +272,36 @@ def test_a_position_is_the_last_one_of_its_time(database: Database, log: str) ->
 
 @every_log
 def test_usage_is_what_of_the_runs_lies_in_the_day(database: Database, log: str) -> None:
+    """The view rounds to four decimals: what it says may be half of the last one beside the hours."""
     rows = database.rows("usage", log)
     expected = computed_fleet.usage(database.rows("runs", log), database.events(log)[-1].at)
-    for row in [*rows, *expected]:
-        row["run_hours"] = round(float(row["run_hours"]), 3)
-        asked = row["resource_hours"]
-        row["resource_hours"] = asked and {name: round(float(hours), 3) for name, hours in asked.items()}
+    hours = [_hours(one) for one in (rows, expected)]
     same(rows, expected)
+    assert hours[0].keys() == hours[1].keys()
+    for place, found in hours[0].items():
+        assert found == pytest.approx(hours[1][place], rel=1e-12, abs=0.0000501), place
+
+
+def _hours(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[str, float]]:
+    """Take the hours out of rows of usage, and return them by what they are of."""
+    found = {}
+    for row in rows:
+        asked = row.pop("resource_hours")
+        row["known"] = asked is not None
+        hours = {"run hours": row.pop("run_hours"), **(asked or {})}
+        place = tuple(row[name] for name in ("namespace", "queue", "cluster", "day"))
+        found[place] = {name: float(amount) for name, amount in hours.items()}
+    return found
+
+
+def test_what_was_made_for_another_management_cluster_is_no_run_and_waits_for_nothing(database: Database) -> None:
+    """All copies on workers of these logs are of others."""
+    log = "chance-0"
+    theirs = [one for one in database.events(log) if one.data.get("made_for")]
+    assert {one.type for one in theirs} == {"CloneObserved", "RemoteJobObserved"}
+    for view in ("runs", "pending_reasons"):
+        assert [row for row in database.rows(view, log) if row["cluster"] in CLUSTERS] == []
+    assert [row for row in database.rows("workload_phases", log) if row["phase"] == "Running"] == []
 
 
 @every_log

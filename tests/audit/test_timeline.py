@@ -119,6 +119,7 @@ def test_a_copy_whose_pods_have_ended_may_not_start_either() -> None:
             RemoteJobObserved,
             uid="c",
             deleting=False,
+            made_for="",
             **{"suspended": False, "inactive": True, "finished": False, **one},
         )
         for one in states

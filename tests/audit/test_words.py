@@ -84,6 +84,7 @@ def test_how_far_a_workload_has_come(conditions: list[str], fields: dict[str, ob
     known = {"deleting": False, "active": True, "cluster_queue": "cq", **fields, "conditions": true(*conditions)}
     assert what(sample(WorkloadObserved, **known)) == f"Workload {said}"
     if "cq" not in said:
+        known |= {"made_for": ""}
         known.pop("cluster_queue")
         assert what(sample(CloneObserved, **known)) == f"copy {said}"
 

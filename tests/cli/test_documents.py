@@ -54,6 +54,26 @@ def test_aliases_and_merged_keys() -> None:
     assert only("a: &x {k: 2}\nb: *x\nc: {<<: *x, d: 3}") == {"a": {"k": 2}, "b": {"k": 2}, "c": {"k": 2, "d": 3}}
 
 
+@each(
+    ("text", "field"),
+    [
+        ("a: 1\nb: {c: [1, {d: 1, e: 2, d: 3}]}", "b.c[1].d"),
+        ("a: 1\n'a': 2", "a"),
+        ('{"a": {"b": 1, "b": 2}}', "b"),
+        ("{a: 1, a: 2}", "a"),
+        ("x: &x [1, *x]\nx: 2", "x"),
+        ("a: &x {k: 2}\nb: {<<: *x, k: 3}\nc: *x", ""),
+        ("a: &x {k: 2}\nb: &y {<<: *x, k: 3}\nc: {<<: *y, k: 4}", ""),
+        ('{"a": 1} {"a": 2}', ""),
+    ],
+)
+def test_a_repeated_key_is_refused_where_that_is_asked_for(text: str, field: str) -> None:
+    """What a merge key brings along, and an alias, is no second time."""
+    first = next(iter(documents("f", text, unique=True)))
+    assert first.wrong == (f"has the field {field} twice; keep one of them" if field else "")
+    assert next(iter(documents("f", text))).wrong == ""
+
+
 MERGES = "a0: &a0 {k: 1}\n" + "".join(
     f"a{at}: &a{at} {{<<: [{', '.join([f'*a{at - 1}'] * 10)}]}}\n" for at in range(1, 12)
 )

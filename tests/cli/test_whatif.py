@@ -83,7 +83,7 @@ def test_as_it_was(url: str) -> None:
     code, found = asked(url)
     assert code == 0
     assert list(found) == [
-        "log", "from", "to", "changes", "capacities", "not_simulated", "placements", "reproduced",
+        "log", "from", "to", "bounded", "changes", "capacities", "not_simulated", "placements", "reproduced",
         "recorded", "played", "alternative", "queues", "quota", "settings_changed",
     ]  # fmt: skip
     assert (found["changes"], found["alternative"], found["reproduced"], found["not_simulated"]) == ([], None, True, {})
@@ -183,6 +183,10 @@ OTHER_FLAVOR["spec"]["resourceGroups"][0]["flavors"][0]["name"] = "gpus"
         (documents({**cohort("b", 1), "apiVersion": "kueue.x-k8s.io/v1beta1"}), 2, "write kueue.x-k8s.io/v1beta2"),
         (documents(BAD_NAME), 2, "metadata.name: the ClusterQueue has no name: write that of the one whose place it"),
         (documents(cohort("a", 1), BAD_SPEC), 2, "document 2: ClusterQueue queue-b: spec.stopPolicy: expected"),
+        (documents(cohort("a", 1), cluster_queue("queue-b", 1, stopPolicy="Foo")), 2, (
+            'document 2: ClusterQueue queue-b: spec.stopPolicy: "Foo" is none of its words: write one of None, Hold, Hol')),
+        (documents(cluster_queue("queue-b", 1, preemption={"withinClusterQueue": "Any"})), 2, "of Never, LowerPriority"),
+        (documents({**cohort("a", 1), "spec": {"parentName": "a"}}), 2, "spec.parentName: a is the Cohort itself: name"),
         (documents(BAD_QUANTITY), 2, ("ClusterQueue queue-b: "
             "spec.resourceGroups[0].flavors[default-flavor].resources[cpu]")),
         (documents(cohort("a", 1), cohort("a", 2)), 2, "Cohort a is given twice: give it once"),
@@ -353,6 +357,12 @@ def test_a_cluster_is_added_once(url: str, capsys: pytest.CaptureFixture[str], t
         ("--quota", "clusters: {w1: {}}", 2, "clusters.w1: it names no resource: write one such as {cpu: 64}"),
         ("--quota", "clusters: {w1: {cpu: 1}}\n---\nclusters: {w1: {cpu: 2}}\n", 2, "clusters.w1 is given twice: give"),
         ("--quota", "clusterQueues: {a/b: {cpu: 1}}", 2, 'clusterQueues: "a/b" is no name: write that of one'),
+        (
+            "--quota",
+            "clusters: {w2: {cpu: 1, memory: 1, cpu: 2}}\n",
+            2,
+            "given.yaml has the field clusters.w2.cpu twice",
+        ),
         ("--quota", "kind: [1]", 2, "cannot be given: write one of ClusterQueue, Cohort, ResourceFlavor"),
     ],
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controlplane.whatif.history import SLOTS
-from controlplane.whatif.past import FINISHED_BEFORE, MADE_AGAIN, PLACED_BEFORE
+import pytest
+
+from controlplane.whatif.history import SLOTS, History
+from controlplane.whatif.past import FINISHED_BEFORE, MADE_AGAIN, PLACED_BEFORE, THEIRS
 from tests.audit.script import Life, Script
+from tests.audit.test_made_for_others import beside, theirs, theirs_gone
 from tests.whatif.fleets import NOT_SIMULATED
 from tests.whatif.logs import PlayedLog
 from tests.whatif.past import Past, past
+from tests.whatif.test_lost_runs import measured
 
 MINUTES_10 = timedelta(minutes=10)
 DONE = ("Succeeded", "Job finished successfully")
@@ -95,3 +99,29 @@ def test_only_what_was_there_in_the_time_is_counted() -> None:
     ended = max(one.finished for one in log.history.workloads.values() if one.why_not and one.finished)
     after = sum(one.recorded_at <= ended for one in log.events)
     assert log.play(after).beyond == {}
+
+
+def test_what_was_made_for_another_management_cluster_is_none_of_its_runs_and_is_not_simulated() -> None:
+    """Which of two copies of a name is whose, the simulated clusters do not know."""
+    script, life = beside()
+    history = History()
+    for recorded in script.recorded:
+        history.take(recorded)
+    assert history.workloads[life.stream].why_not == THEIRS
+    assert list(history.workloads[life.stream].copies) == ["a", "b"]
+    found = measured(script)
+    assert found.run_hours == pytest.approx(2, abs=0.01)
+    assert (found.lost_hours, list(found.clusters)) == (0, ["b"])
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_one_that_comes_where_such_a_copy_is_is_not_simulated(gone: bool) -> None:
+    script = Script("a")
+    life = theirs(script.workload("w-0a1b2"), "a")
+    if gone:
+        theirs_gone(life, "a")
+    life.job().seen({"QuotaReserved": ("Pending", "the queue is full")})
+    history = History()
+    for recorded in script.recorded:
+        history.take(recorded)
+    assert history.workloads[life.stream].why_not == ("" if gone else THEIRS)

@@ -28,6 +28,9 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 FEW = plan(*(step(5 + n, "submit", f"job-{n}", 20, 1 + n % 3) for n in range(9)))
 """Nine Jobs of one to three CPUs, one a second: more than the fleet has room for."""
 
+FULL = plan(*(step(5 + n, "submit", f"job-{n}", 40, 1) for n in range(20)))
+"""Twenty Jobs of a CPU each for a fleet that has twelve."""
+
 
 def test_room_is_bounded_by_what_the_capacity_names() -> None:
     room = Room({"cpu": 2.0})
@@ -170,3 +173,35 @@ def test_what_would_go_on_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     log = past(FEW)
     with pytest.raises(SimulationStuck, match=r"goes on for ever at 2026-01-01 00:00:\d\d UTC, last with "):
         log.play()
+
+
+@pytest.mark.parametrize(
+    ("capacity", "grown"),
+    [
+        ({"workloads": 6.0}, {"cpu": 8.0 + 12.0, "memory": 64.0 + 24.0}),
+        ({"cpu": 6.0}, {"cpu": 8.0 + 6.0, "memory": 64.0 + 12.0}),
+        ({"cpu": 6.0, "workloads": 1.0}, {"cpu": 8.0 + 6.0, "memory": 64.0 + 4.0}),
+        ({"example.com/other": 6.0}, {"cpu": 8.0, "memory": 64.0}),
+    ],
+)
+def test_a_cluster_queue_grows_by_what_fits_on_a_cluster_of_which_not_all_is_said(
+    capacity: dict[str, float], grown: dict[str, float]
+) -> None:
+    """A cluster for some Workloads added nothing to the quota of a log that knows CPUs."""
+    added = {"w4": AddedCluster(name="w4", capacity=capacity)}
+    known = {"@management/q": {"cpu": 8.0, "memory": 64.0}, "w1": {"cpu": 8.0}}
+    mean = {"workloads": 1.0, "cpu": 2.0, "memory": 4.0}
+    places = PlaceQueues(known, {}, added, mean=mean)
+    assert places.capacity("@management/q") == grown
+    assert (places.capacity("w1"), places.capacity("w4")) == ({"cpu": 8.0}, capacity)
+    told = PlaceQueues(known, {"@management/q": {"cpu": 9.0}}, added, mean=mean)
+    assert told.capacity("@management/q") == {**grown, "cpu": 9.0}
+
+
+def test_with_a_cluster_for_some_workloads_they_wait_less() -> None:
+    recorded = past(FULL)
+    assert {"cpu"} <= recorded.capacities.of["@management/cluster-queue"].keys()
+    played = recorded.play().figures
+    found = recorded.play(added=(AddedCluster(name="w4", capacity={"workloads": 40.0}),)).figures
+    assert played.queues["cluster-queue"].wait_p95 > 10
+    assert found.queues["cluster-queue"].wait_p95 < 0.1

@@ -1,8 +1,9 @@
 """Which events of a Workload's stream are about the objects that it has.
 
 In: recorded events, in order. Out: the same without the ends of objects that another one of the same name had followed,
-and without the pods of a group but its first, which stands for all. A new list shows the new object before it says that
-the old one is gone. The views of `audit` leave the same out. Pure."""
+without copies that were made for another management cluster, and without the pods of a group but its first, which
+stands for all. A new list shows the new object before it says that the old one is gone. The views of `audit` leave the
+same out. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +20,26 @@ _ENDS: dict[type[Event], type[Event]] = {
 }
 
 
+def _without_theirs(events: Iterable[Recorded], stream: str) -> Iterator[Recorded]:
+    """Yield the events but those of a Workload's stream about copies that were made for another management cluster."""
+    theirs: set[str] = set()
+    for recorded in events:
+        event = recorded.event
+        if recorded.stream != stream:
+            yield recorded
+            continue
+        if isinstance(event, observations.CloneObserved | observations.RemoteJobObserved):
+            (theirs.add if event.made_for else theirs.discard)(event.uid)
+        if not isinstance(event, observations.ObjectGone | observations.Observation) or event.uid not in theirs:
+            yield recorded
+
+
 def of_own_objects(events: Iterable[Recorded], stream: str) -> Iterator[Recorded]:
     """Yield the events but those of a Workload's stream that tell nothing of its own objects."""
     seen: dict[tuple[type[Event], str, str], str] = {}
     jobs: dict[str, str] = {}
     owner = ""
-    for recorded in events:
+    for recorded in _without_theirs(events, stream):
         event = recorded.event
         if recorded.stream != stream or not isinstance(event, observations.ObjectGone | observations.Observation):
             yield recorded

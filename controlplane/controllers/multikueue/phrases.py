@@ -56,6 +56,11 @@ def _in_brackets(seen: observations.Conditioned, kind: str) -> str:
     return f" ({condition.reason})" if condition is not None and condition.reason else ""
 
 
+def not_ours(seen: CloneObserved | RemoteJobObserved) -> str:
+    """Return what completes the words about a copy that was made for another management cluster; "" of one of ours."""
+    return ", made for another management cluster" if seen.made_for else ""
+
+
 def activity(seen: JobObserved | RemoteJobObserved) -> str:
     """Return what a job, or its copy, does."""
     if seen.finished:
@@ -133,10 +138,10 @@ PHRASES: Mapping[type[Event], Phrase] = told(
         observations.ClusterQueueGone: "ClusterQueue is gone",
         observations.LocalQueueObserved: "LocalQueue leads to ClusterQueue {e.cluster_queue}",
         observations.LocalQueueGone: "LocalQueue is gone",
-        observations.CloneObserved: lambda e: f"copy {face(e)}",
+        observations.CloneObserved: lambda e: f"copy {face(e)}{not_ours(e)}",
         observations.CloneGone: "copy is gone",
         observations.CloneAbsent: "copy was asked for by its name, and is not there",
-        observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}",
+        observations.RemoteJobObserved: lambda e: f"job's copy {activity(e)}{not_ours(e)}",
         observations.RemoteJobGone: "job's copy is gone",
         worker_queues.WorkerClusterQueueObserved: lambda e: f"worker's ClusterQueue {e.name} has {_left(e)}",
         worker_queues.WorkerClusterQueueGone: "worker's ClusterQueue {e.name} is gone",

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from controlplane.controllers.podgroups.objects import OwnerReference, spelled
-from controlplane.kube.documents import UNREADABLE, parts
+from controlplane.kube.documents import UNREADABLE, parts, repeated
 from controlplane.kube.kinds import Json
 from controlplane.log.event import Part
 
@@ -243,14 +243,10 @@ class _RulesLoader(yaml.SafeLoader):
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.tag == "tag:yaml.org,2002:merge":
+            if isinstance(key, yaml.ScalarNode) and key.tag == "tag:yaml.org,2002:merge":
                 raise yaml.constructor.ConstructorError(None, None, "merge keys (<<) cannot be used", key.start_mark)
-            if key.value in seen:
-                twice = f'the key "{key.value}" is there twice'
-                raise yaml.constructor.ConstructorError(None, None, twice, key.start_mark)
-            seen.add(key.value)
+        if (again := repeated(node)) is not None:
+            twice = f'the key "{again.value}" is there twice'
+            raise yaml.constructor.ConstructorError(None, None, twice, again.start_mark)
         return super().construct_mapping(node, deep)
