@@ -1,7 +1,8 @@
 """Keeps the connections in line with the MultiKueueClusters that the log knows.
 
 In: the names that changed in a fold. Out: `set` and `remove` on the connections, one at a time and in order, away from
-the loop."""
+the loop. A log that is new connects to the management cluster first: what another cluster has says for which management
+cluster it was made, and would count as ours as long as nobody knows who that is."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from controlplane.clusters import connection_reports
 from controlplane.clusters.connection_reports import Fact
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.sources import PathSource, ProfileSource, SecretSource
+from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 
@@ -33,8 +35,9 @@ class Workers:
         self._sources: dict[str, tuple[str, ...]] = {}
 
     def wake(self) -> None:
-        """Look at what changed."""
-        if self._fleet.index.changed_clusters:
+        """Look at what changed, once the log has been connected to the management cluster."""
+        management = self._fleet.index.connections.get(MANAGEMENT)
+        if self._fleet.index.changed_clusters and management is not None and management.connected_once:
             self._changed.set()
 
     async def run(self) -> None:
