@@ -13,7 +13,6 @@ from controlplane.clusters import connection_reports
 from controlplane.clusters.connection_reports import Fact
 from controlplane.clusters.connections import Connections
 from controlplane.clusters.sources import PathSource, ProfileSource, SecretSource
-from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.multikueue.controller import MultiKueueController
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 
@@ -36,8 +35,7 @@ class Workers:
 
     def wake(self) -> None:
         """Look at what changed, once the log has been connected to the management cluster."""
-        management = self._fleet.index.connections.get(MANAGEMENT)
-        if self._fleet.index.changed_clusters and management is not None and management.connected_once:
+        if self._fleet.index.changed_clusters and self._fleet.knows_management:
             self._changed.set()
 
     async def run(self) -> None:

@@ -24,8 +24,6 @@ from controlplane.clusters.management_connection import ManagementConnection
 from controlplane.clusters.reflector import Reflector
 from controlplane.clusters.sources import SecretSource
 from controlplane.clusters.verbs import Executor
-from controlplane.controllers.connectivity.events import MANAGEMENT
-from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.observations import MultiKueueClusterObserved
 from controlplane.kube.kinds import JOBS, NODES, ObjectRef, Request
 from controlplane.kube.watches import WatchSpec
@@ -131,9 +129,8 @@ async def workers() -> Stage:
     """
     found = Connections(surroundings())
     clusters: dict[str, Any] = {}
-    known = {MANAGEMENT: Connection(name=MANAGEMENT, connected_once=True)}
-    index = SimpleNamespace(clusters=clusters, changed_clusters=set(), connections=known)
-    driver = Workers(SimpleNamespace(index=index), found, fact)  # type: ignore[arg-type]
+    index = SimpleNamespace(clusters=clusters, changed_clusters=set())
+    driver = Workers(SimpleNamespace(index=index, knows_management=True), found, fact)  # type: ignore[arg-type]
 
     async def come_and_go() -> None:
         for turn in range(9):

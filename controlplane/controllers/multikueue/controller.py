@@ -95,6 +95,13 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
 
+    @property
+    def knows_management(self) -> bool:
+        """Whether the log has ever been connected to the management cluster, and so knows who it is if that can be
+        read."""
+        management = self.index.connections.get(MANAGEMENT)
+        return management is not None and management.connected_once
+
     def _identities(self) -> Sequence[str]:
         """Return that of the management cluster, and those that the log's one had before; none while it has none."""
         management = self.index.connections.get(MANAGEMENT)
