@@ -1,8 +1,7 @@
 """Keeps the connections in line with the MultiKueueClusters that the log knows.
 
 In: the names that changed in a fold. Out: `set` and `remove` on the connections, one at a time and in order, away from
-the loop. A log that is new connects to the management cluster first: what another cluster has says for which management
-cluster it was made, and would count as ours as long as nobody knows who that is."""
+the loop."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ class Workers:
         self._sources: dict[str, tuple[str, ...]] = {}
 
     def wake(self) -> None:
-        """Look at what changed, once the log has been connected to the management cluster."""
-        if self._fleet.index.changed_clusters and self._fleet.knows_management:
+        """Look at what changed."""
+        if self._fleet.index.changed_clusters:
             self._changed.set()
 
     async def run(self) -> None:

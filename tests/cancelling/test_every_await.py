@@ -130,7 +130,7 @@ async def workers() -> Stage:
     found = Connections(surroundings())
     clusters: dict[str, Any] = {}
     index = SimpleNamespace(clusters=clusters, changed_clusters=set())
-    driver = Workers(SimpleNamespace(index=index, knows_management=True), found, fact)  # type: ignore[arg-type]
+    driver = Workers(SimpleNamespace(index=index), found, fact)  # type: ignore[arg-type]
 
     async def come_and_go() -> None:
         for turn in range(9):

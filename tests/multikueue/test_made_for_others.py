@@ -76,6 +76,20 @@ def test_what_says_that_it_is_ours_from_then_on_is_taken_over() -> None:
     assert "Nomination" in scene.names()
 
 
+def test_what_is_seen_before_the_management_cluster_is_known_is_nobodys() -> None:
+    """A new log lists a worker a moment before: what counted as ours then was removed as an orphan."""
+    scene = Scene("a")
+    known = scene.fleet.index.connections.pop(MANAGEMENT)
+    early = [
+        observe("a", kind, obj, scene=scene).event for kind, obj in ((WORKLOADS, workload()), (JOBS, remote_job()))
+    ]
+    assert [one.unmarked for one in early] == [True, True]
+    scene.fleet.index.connections[MANAGEMENT] = known
+    scene.fold(scene.stream, early[0], "a")
+    scene.fold(scene.stream, early[1], "a")
+    assert scene.tick(hours=1).names() == []
+
+
 def test_why_says_whose_it_is() -> None:
     scene = theirs(Scene("a", "b")).reserved()
     context = scene.fleet.index.context(scene.state)

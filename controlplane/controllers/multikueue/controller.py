@@ -95,17 +95,11 @@ class MultiKueueController(WritingController[WorkloadWrite]):
             flavored=policy.scoring is not None and policy.scoring.flavors_weight > 0,
         )
 
-    @property
-    def knows_management(self) -> bool:
-        """Whether the log has ever been connected to the management cluster, and so knows who it is if that can be
-        read."""
+    def _identities(self) -> Sequence[str] | None:
+        """Return that of the management cluster, and those that the log's one had before; none where it cannot be read,
+        and None before the log was ever connected to it."""
         management = self.index.connections.get(MANAGEMENT)
-        return management is not None and management.connected_once
-
-    def _identities(self) -> Sequence[str]:
-        """Return that of the management cluster, and those that the log's one had before; none while it has none."""
-        management = self.index.connections.get(MANAGEMENT)
-        return management.identities if management is not None else ()
+        return management.identities if management is not None and management.connected_once else None
 
     # --- what was seen -----------------------------------------------------------------------------------------------
 
@@ -365,7 +359,7 @@ class MultiKueueController(WritingController[WorkloadWrite]):
         state = self.index.workloads[write.stream]
         try:
             job = self.index.written(state, decision.part)
-            return render.render(state, job, decision, bodies, self.policy, now, self._identities())
+            return render.render(state, job, decision, bodies, self.policy, now, self._identities() or ())
         except Obsolete:
             return None
 

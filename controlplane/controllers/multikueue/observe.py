@@ -55,8 +55,8 @@ class WorkloadObserver:
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
     and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
     becomes of it concerns us also when it names another controller. `identities`: that of the management cluster,
-    and those that the log's one had before; none as long as it is not known. `labelled`: jobs are recorded with their
-    labels;
+    and those that the log's one had before; none where it cannot be read, and None before it was asked for. `labelled`:
+    jobs are recorded with their labels;
     `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
     workers."""
 
@@ -68,7 +68,7 @@ class WorkloadObserver:
         queue: Callable[[str], Queue | None] = lambda stream: None,
         *,
         is_known: Callable[[str], bool] = lambda stream: False,
-        identities: Callable[[], Sequence[str]] = lambda: (),
+        identities: Callable[[], Sequence[str] | None] = lambda: (),
         labelled: bool = False,
         queued: bool = False,
         flavored: bool = False,
@@ -169,6 +169,8 @@ class WorkloadObserver:
     def _marked(self, copy: _Copy, obj: Json) -> _Copy:
         """Return an observation of a copy, which notes of one that it does not say that it was made for us."""
         identities = self._identities()
+        if identities is None:
+            return msgspec.structs.replace(copy, unmarked=True)  # a new log: what would count as ours would be removed
         said = fields.section(meta(obj), "annotations").get(MADE_FOR, "")
         if not identities or said == identities[0]:
             return copy
