@@ -76,18 +76,41 @@ def test_what_says_that_it_is_ours_from_then_on_is_taken_over() -> None:
     assert "Nomination" in scene.names()
 
 
-def test_what_is_seen_before_the_management_cluster_is_known_is_nobodys() -> None:
-    """A new log lists a worker a moment before: what counted as ours then was removed as an orphan."""
-    scene = Scene("a")
-    known = scene.fleet.index.connections.pop(MANAGEMENT)
-    early = [
-        observe("a", kind, obj, scene=scene).event for kind, obj in ((WORKLOADS, workload()), (JOBS, remote_job()))
-    ]
-    assert [one.unmarked for one in early] == [True, True]
-    scene.fleet.index.connections[MANAGEMENT] = known
-    scene.fold(scene.stream, early[0], "a")
-    scene.fold(scene.stream, early[1], "a")
-    assert scene.tick(hours=1).names() == []
+def seen_early(*, mark: str, first: bool) -> Scene:
+    """A new log lists a worker a moment before it knows who its management cluster is; it records that first, or right
+    after the connection."""
+    scene, seen = Scene("a"), []
+    scene.fleet.index.connections.pop(MANAGEMENT)
+    for kind, obj in ((WORKLOADS, workload()), (JOBS, remote_job())):
+        if mark:
+            obj["metadata"].setdefault("annotations", {})[MADE_FOR] = mark
+        seen.append((scene.stream, observe("a", kind, obj, scene=scene).event, "a"))
+    assert all(event.unmarked for _, event, _ in seen)
+    kinds = [kind.name for kind in HOME_KINDS]
+    connected = (cluster_stream(MANAGEMENT), ClusterConnected(kinds=kinds, incarnation="us"), MANAGEMENT)
+    for one in [*seen, connected] if first else [connected, *seen]:
+        scene.fold(*one)
+    return scene
+
+
+@each(
+    ("mark", "first", "removed"),
+    [(mark, first, mark == "us") for mark in ("", "them", "us") for first in (True, False)],
+)
+def test_what_is_seen_before_the_management_cluster_is_known_is_told_apart_afterwards(
+    mark: str, first: bool, removed: bool
+) -> None:
+    """What counted as ours then, whoever made it, was removed as an orphan."""
+    scene = seen_early(mark=mark, first=first).tick(hours=1)
+    assert scene.names() == (["Removal Job a"] if removed else [])
+
+
+@each(("mark", "first", "waits"), [(mark, first, mark == "them") for mark in ("them", "us") for first in (True, False)])
+def test_a_workload_beside_what_was_seen_before_waits_for_what_is_another_s(
+    mark: str, first: bool, waits: bool
+) -> None:
+    scene = seen_early(mark=mark, first=first).reserved()
+    assert (scene.names() == []) == waits
 
 
 def test_why_says_whose_it_is() -> None:

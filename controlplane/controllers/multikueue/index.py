@@ -102,7 +102,7 @@ class WorkloadIndex(SharedJobs):
         kind, _, name = recorded.stream.partition("/")
         match kind:
             case "workload":
-                self._fold_workload(recorded)
+                self._fold_workload(self._judged(recorded))
             case "job":
                 self._fold_job(recorded)
             case "cluster":
@@ -321,9 +321,10 @@ class WorkloadIndex(SharedJobs):
         self._enqueue(recorded.stream)
 
     def _fold_connection(self, recorded: Recorded, name: str) -> None:
-        event = recorded.event
-        before = self.connections.get(name, Connection(name=name))
+        before, event = self.connections.get(name, Connection(name=name)), recorded.event
         self.connections[name] = fold_connection(before, recorded)
+        if name == MANAGEMENT and before.identities != self.connections[name].identities:
+            self._known_as(self.connections[name].identities)
         if isinstance(event, ClusterConnected) and before.lost_since is not None:
             for stream, state in self.workloads.items():
                 self.workloads[stream] = fold_return(state, name, recorded.recorded_at)

@@ -54,11 +54,10 @@ class WorkloadObserver:
     `stream_of_job(cluster, uid)` tells where a job's copy was recorded: of one that vanished unseen only the name is
     known. `queue(stream)` is a ClusterQueue or LocalQueue as the log has it: its status changes with every Workload,
     and little of it is decided on. `is_known(stream)` tells whether the log has a job, or a Workload of it: what
-    becomes of it concerns us also when it names another controller. `identities`: that of the management cluster,
-    and those that the log's one had before; none where it cannot be read, and None before it was asked for. `labelled`:
-    jobs are recorded with their labels;
-    `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what Workloads take, and the queues of
-    workers."""
+    becomes of it concerns us also when it names another controller. `identities`: that of the management cluster, and
+    those that the log's one had before; none where it cannot be read, and None before it was asked for. `labelled`:
+    jobs are recorded with their labels; `queued`: ClusterQueues with their checks, and LocalQueues; `flavored`: what
+    Workloads take, and the queues of workers."""
 
     def __init__(
         self,
@@ -167,14 +166,13 @@ class WorkloadObserver:
         return workload_stream(copied.namespace, copied.prebuilt), self._marked(copied, obj), bodies
 
     def _marked(self, copy: _Copy, obj: Json) -> _Copy:
-        """Return an observation of a copy, which notes of one that it does not say that it was made for us."""
+        """Return an observation of a copy, which notes of one that it does not say that it was made for us. In a log
+        that is new all are nobody's as long as it is not known who we are (`known_as` has the rest of it)."""
         identities = self._identities()
-        if identities is None:
-            return msgspec.structs.replace(copy, unmarked=True)  # a new log: what would count as ours would be removed
         said = fields.section(meta(obj), "annotations").get(MADE_FOR, "")
-        if not identities or said == identities[0]:
+        if identities is not None and (not identities or said == identities[0]):
             return copy
-        another = said if isinstance(said, str) and said not in identities else ""
+        another = said if isinstance(said, str) and said not in (identities or ()) else ""
         return msgspec.structs.replace(copy, unmarked=True, made_for=another[:_LONGEST_IDENTITY])
 
     def _gone(self, cluster: str, kind: Kind, obj: Json) -> _Built | None:

@@ -5,8 +5,9 @@ In: observations of copies. Out: `Remote`, a value; the fold of the Workload
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from controlplane.kube.slices import SLICE_REPLACED
 from controlplane.log.event import Recorded
 
 _replace = msgspec.structs.replace
+_Copy = TypeVar("_Copy", bound=observations.CloneObserved | observations.RemoteJobObserved)
 
 
 class Remote(msgspec.Struct, frozen=True):
@@ -154,6 +156,23 @@ def still_to_go(decision: WorkloadWrite, seen: observations.CloneObserved | obse
         and decision.uid == seen.uid
         and not decision.resource_version
     )
+
+
+def known_as(remote: Remote, identities: Sequence[str]) -> Remote:
+    """Return what is on a cluster once it is known who the management cluster is, and whose place it took."""
+    return _replace(
+        remote,
+        clone=marked(remote.clone, identities) if remote.clone is not None else None,
+        job=marked(remote.job, identities) if remote.job is not None else None,
+        members={name: marked(member, identities) for name, member in remote.members.items()},
+    )
+
+
+def marked(copy: _Copy, identities: Sequence[str]) -> _Copy:
+    """Return a copy that was seen before that was known, and was nobody's then, as one that was made for us."""
+    if copy.made_for not in identities:
+        return copy
+    return _replace(copy, unmarked=copy.made_for != identities[0], made_for="")
 
 
 def seated(remote: Remote, owner: observations.Owner | None) -> Remote:

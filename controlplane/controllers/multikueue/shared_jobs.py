@@ -6,6 +6,8 @@ Which Workloads have which job is kept here too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from controlplane.controllers.multikueue import observations
@@ -14,6 +16,7 @@ from controlplane.controllers.multikueue.context import MultiKueuePolicy
 from controlplane.controllers.multikueue.existing import ExistingObjects, is_slice
 from controlplane.controllers.multikueue.job_changes import fold_moved
 from controlplane.controllers.multikueue.observe import job_stream, workload_stream
+from controlplane.controllers.multikueue.remotes import known_as, marked
 from controlplane.controllers.multikueue.state import fold_absent, fold_remote, fold_unreadable
 from controlplane.controllers.multikueue.strays import StrayCopies
 from controlplane.controllers.multikueue.workload_state import WorkloadState
@@ -27,7 +30,7 @@ class SharedJobs(ExistingObjects):
     """Which Workloads have a job, and the copies of those that have several: `_shared` by job and cluster as they were
     seen last, `_sharers` by cluster and UID the streams that know of them, `_rest_on` by Workload the streams of jobs
     that its state rests on, `_took_from` those of other Workloads, where copies are handed on or shown; `_rested` has
-    both for Workloads that are over."""
+    both for Workloads that are over. `_identities`: who the management cluster is, and whose place it took."""
 
     def __init__(self, policy: MultiKueuePolicy) -> None:
         super().__init__(policy)
@@ -40,6 +43,7 @@ class SharedJobs(ExistingObjects):
         self._took_from: dict[str, set[str]] = {}
         self._rested: dict[str, set[str]] = {}
         self._strays = StrayCopies()
+        self._identities: tuple[str, ...] = ()
         self._looked_through = _FEW
 
     def _known_by(self) -> set[str]:
@@ -88,6 +92,24 @@ class SharedJobs(ExistingObjects):
         else:
             for stream in sorted(self.dependents(job_stream(kind, namespace, name))):
                 self._enqueue(stream)
+
+    def _known_as(self, identities: Sequence[str]) -> None:
+        """Tell copies apart that were seen before it was known who the management cluster is."""
+        self._identities = tuple(identities)
+        for stream, state in self.workloads.items():
+            if any(remote.made_for for remote in state.remotes.values()):
+                remotes = {name: known_as(remote, identities) for name, remote in state.remotes.items()}
+                self.workloads[stream] = msgspec.structs.replace(state, remotes=remotes)
+                self._enqueue(stream)
+
+    def _judged(self, recorded: Recorded) -> Recorded:
+        """Return an event of a Workload; of a copy that was seen before that was known, and recorded after it, as if it
+        had been known."""
+        event = recorded.event
+        if getattr(event, "made_for", "") not in self._identities:
+            return recorded
+        assert isinstance(event, (observations.CloneObserved, observations.RemoteJobObserved)), "no other says it"
+        return msgspec.structs.replace(recorded, event=marked(event, self._identities))
 
     def dependents(self, job: str) -> set[str]:
         """Return the streams of the Workloads that have a job, given by its stream."""
