@@ -94,13 +94,34 @@ def test_a_candidate_of_another_cluster_that_has_our_name_is_nobodys_news() -> N
 
 @each(
     ("identity", "obj", "unmarked"),
-    [("ours", candidate(), True), ("ours", made_by("ours"), False), ("", candidate(), False)],
+    [
+        ("ours", candidate(), True),
+        ("ours", made_by("ours"), False),
+        ("", candidate(), False),
+        ("", made_by("theirs"), False),
+    ],
 )
-def test_of_a_candidate_that_does_not_say_who_made_it_that_is_noted(identity: str, obj: Json, unmarked: bool) -> None:
+def test_of_a_candidate_that_does_not_say_that_we_made_it_that_is_noted(
+    identity: str, obj: Json, unmarked: bool
+) -> None:
     new = known_as(identity).observe(ObjectChange("east", "", CANDIDATES, obj, "5", False), NOW)
     assert new is not None
     assert isinstance(new.event, CandidateSeen)
     assert new.event.unmarked is unmarked
+
+
+def test_what_a_new_log_sees_before_it_knows_its_cluster_says_of_nothing_that_it_is_ours() -> None:
+    """It was ours, whoever made it, and given up where its pod was not here; nor is it ours when it changes."""
+    source = SourceCandidates(SourcePolicy(cluster="campus"), "me", lambda namespace: [])
+    for version, obj in (("5", made_by("theirs")), ("6", made_by("theirs"))):
+        new = source.observe(ObjectChange("east", "", CANDIDATES, obj, version, False), NOW)
+        assert new is not None
+        assert isinstance(new.event, CandidateSeen)
+        assert new.event.unmarked
+        source.fold(
+            Recorded(position=2, stream=new.stream, version=1, event=new.event, cluster="east", recorded_at=NOW)
+        )
+        source.connections[MANAGEMENT] = known_as("ours").connections[MANAGEMENT]
 
 
 def test_a_candidate_of_another_cluster_that_cannot_be_read_holds_up_nobody() -> None:

@@ -110,7 +110,8 @@ class CandidateSeen(SourceObservation):
     that it has used, `follows` the kinds of objects that its CandidateSource lets come with it. `sequence` grows with
     each change of the pod's status, whose body `pod_status` is. `scale_up`: what its spec says of the target's
     autoscaler, None if nothing: the target's CRD may not know it. `gates`: what its spec says of the conditions that
-    the pod's readiness waits for, None in the same case. `unmarked`: it does not say which cluster made it."""
+    the pod's readiness waits for, None in the same case. `unmarked`: it does not say that our cluster
+    made it."""
 
     origin: Origin
     permit: int = 0

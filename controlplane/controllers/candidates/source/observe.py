@@ -37,8 +37,9 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class SourceObserver:
-    """Builds the source side's events. `cluster` is our own name, and `identity` what our cluster is known by:
-    candidates of other sources concern others, also of one that was given our name.
+    """Builds the source side's events. `cluster` is our own name, and `identity` what our cluster is known by,
+    "" where that cannot be read, None before it was asked for: candidates of other sources concern others, also of one
+    that was given our name.
 
     `stream_of(cluster, uid)` tells where a candidate was recorded: of one that vanished unseen only the name is known.
     One that came in the same breath is not folded yet; where it will be recorded is kept until it goes."""
@@ -48,7 +49,7 @@ class SourceObserver:
         cluster: str,
         scheduler_name: str,
         stream_of: Callable[[str, str], str],
-        identity: Callable[[], str] = lambda: "",
+        identity: Callable[[], str | None] = lambda: "",
     ) -> None:
         self._cluster, self._scheduler, self._stream_of, self._identity = cluster, scheduler_name, stream_of, identity
         self._coming: dict[tuple[str, str], str] = {}
@@ -86,8 +87,10 @@ class SourceObserver:
         return differs and not self._stream_of(place, str(meta(obj).get("uid", "")))
 
     def _marked(self, built: observations.Built, obj: Json) -> observations.Built:
-        """Return an observation of a Candidate, which notes of one that it does not say which cluster made it."""
-        if not self._identity() or section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID):
+        """Return an observation of a Candidate, which notes of one that it does not say that our cluster made it. In a
+        log that is new none does as long as it is not known which one that is."""
+        identity = self._identity()
+        if identity == "" or identity == section(meta(obj), "annotations", "metadata").get(objects.SOURCE_UID):
             return built
         stream, event, bodies = built
         return stream, replace(event, unmarked=True), bodies

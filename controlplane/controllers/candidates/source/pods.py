@@ -89,12 +89,18 @@ class SourceCandidates(WritingController[CandidateWrite]):
         self.spread = WorkloadSpread()
         self._dirty: dict[str, None] = {}
         self.unread = UnreadCandidates()
-        self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of, self.who_we_are)
+        self._observer = SourceObserver(policy.cluster, policy.scheduler_name, self._stream_of, self._identity)
 
     def who_we_are(self) -> str:
         """Return the UID that the source cluster is known by, "" as long as it is not known."""
+        return self._identity() or ""
+
+    def _identity(self) -> str | None:
+        """Return the same; None before the log was ever connected to the source cluster."""
         home = self.connections.get(MANAGEMENT)
-        return home.incarnation if home is not None else ""
+        if home is None or not (home.incarnation or home.connected_once):
+            return None
+        return home.incarnation
 
     def _stream_of(self, cluster: str, uid: str) -> str:
         """Return the stream that a candidate was recorded on, or its refusal; "" if it is not known."""

@@ -385,7 +385,7 @@ def dropping(state: SourceState, name: str) -> bool:
 
 
 def may_be_of_another(state: SourceState, known: Candidate) -> bool:
-    """Whether a candidate may be of another cluster that has our name: it does not say which one made it, this log did
+    """Whether a candidate may be of another cluster that has our name: it does not say that ours made it, this log did
     not ask for it, and its pod neither is here nor was the one that was elected for."""
     unmarked = known.seen is not None and known.seen.unmarked
     here = known.uid in (state.uid, state.pod.uid if state.pod is not None else "")
