@@ -142,8 +142,9 @@ def _attempts(life: Sequence[Told], replaced: Told | None) -> list[Row]:
             found[-1].decided(one)
         if one.type == "WorkloadObserved":
             before |= {name: value for name, value in _whose(one).items() if value is not None}
-    for attempt in found if replaced is not None else ():
-        attempt.end(replaced)  # type: ignore[arg-type]
+    if replaced is not None:
+        for attempt in found:
+            attempt.end(replaced)
     return [attempt.told() for attempt in found]
 
 

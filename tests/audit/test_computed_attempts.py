@@ -19,7 +19,7 @@ from controlplane.log.event import NewEvent
 from tests.audit.database import keep
 from tests.audit.script import Life, Script
 from tests.audit.test_views import query
-from tests.log.migrating import migrate
+from tests.log.migrating import goes_there_and_back
 from tests.quota.admission.scene import Scene
 
 NAME = "w-0a1b2"
@@ -146,24 +146,5 @@ async def test_what_a_workload_held_is_told_from_its_events_once(database_url: s
 # --- the way back -----------------------------------------------------------------------------------------------------
 
 
-def definitions(url: str) -> list[dict[str, Any]]:
-    return query(
-        url,
-        "SELECT c.relname, pg_get_viewdef(c.oid) AS made, obj_description(c.oid) AS said, c.relacl::text AS rights,"
-        " (SELECT array_agg(row(a.attname, col_description(c.oid, a.attnum))::text ORDER BY a.attnum)"
-        "  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) AS columns"
-        " FROM pg_class c WHERE c.relnamespace IN ('audit'::regnamespace, 'read_models'::regnamespace) AND c.relkind = 'v'"
-        " ORDER BY c.relnamespace, c.relname",
-    )
-
-
 def test_the_views_of_the_version_before_are_those_again(empty_database_url: str) -> None:
-    migrate(empty_database_url, "0027")
-    before = definitions(empty_database_url)
-    migrate(empty_database_url, "0028")
-    after = definitions(empty_database_url)
-    assert before != after
-    migrate(empty_database_url, "0027", back=True)
-    assert definitions(empty_database_url) == before
-    migrate(empty_database_url, "0028")
-    assert definitions(empty_database_url) == after
+    goes_there_and_back(empty_database_url, "0027", "0028")

@@ -26,7 +26,7 @@ from tests.audit.script import Life, Script, at, write
 from tests.audit.test_actors import told
 from tests.audit.test_views import query
 from tests.candidates.told import Told
-from tests.log.migrating import migrate
+from tests.log.migrating import goes_there_and_back
 
 NAME = "w-0a1b2"
 REQUESTS = {"main": {"cpu": "2"}}
@@ -282,23 +282,5 @@ async def test_a_candidate_that_is_seen_to_have_lost_its_pod_was_bound(database_
 # --- the way back -----------------------------------------------------------------------------------------------------
 
 
-def definitions(url: str) -> list[dict[str, Any]]:
-    return query(
-        url,
-        "SELECT c.relname, pg_get_viewdef(c.oid) AS made, obj_description(c.oid) AS said, c.relacl::text AS rights,"
-        " (SELECT array_agg(row(a.attname, col_description(c.oid, a.attnum))::text ORDER BY a.attnum)"
-        "  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) AS columns"
-        " FROM pg_class c WHERE c.relnamespace = 'audit'::regnamespace ORDER BY 1",
-    )
-
-
 def test_the_views_of_the_version_before_are_those_again(empty_database_url: str) -> None:
-    migrate(empty_database_url, "0026")
-    before = definitions(empty_database_url)
-    migrate(empty_database_url, "0027")
-    after = definitions(empty_database_url)
-    assert before != after
-    migrate(empty_database_url, "0026", back=True)
-    assert definitions(empty_database_url) == before
-    migrate(empty_database_url, "0027")
-    assert definitions(empty_database_url) == after
+    goes_there_and_back(empty_database_url, "0026", "0027")

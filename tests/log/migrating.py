@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from alembic import command
 from psycopg import sql
@@ -28,6 +30,32 @@ def migrate(url: str, revision: str, *, back: bool = False) -> None:
         config.attributes["connection"] = connection
         (command.downgrade if back else command.upgrade)(config, revision)
         _lent(connection, taken=False)
+
+
+def goes_there_and_back(url: str, before: str, after: str) -> None:
+    """Assert that a migration changes the views of SQL, and that the way back leaves those of before."""
+    migrate(url, before)
+    were = views(url)
+    migrate(url, after)
+    are = views(url)
+    assert were != are
+    migrate(url, before, back=True)
+    assert views(url) == were
+    migrate(url, after)
+    assert views(url) == are
+
+
+def views(url: str) -> list[tuple[Any, ...]]:
+    """Return the views of SQL for people and those that they rest on: what they are, their rights, and what is said of
+    them and of their columns."""
+    with psycopg.connect(url) as connection:
+        return connection.execute(
+            "SELECT c.relname, pg_get_viewdef(c.oid), obj_description(c.oid), c.relacl::text,"
+            " (SELECT array_agg(row(a.attname, col_description(c.oid, a.attnum))::text ORDER BY a.attnum)"
+            "  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0)"
+            " FROM pg_class c WHERE c.relnamespace IN ('audit'::regnamespace, 'read_models'::regnamespace)"
+            " AND c.relkind = 'v' ORDER BY c.relnamespace, c.relname"
+        ).fetchall()
 
 
 def _lent(connection: Connection, *, taken: bool) -> None:

@@ -28,7 +28,7 @@ def rewrite(path: Path) -> Path | None:
     kept = folder / (path.name[:-3] + PYC_TAIL)
     if not try_makedirs(folder) or kept.exists():
         return None
-    source_hash, code = _rewrite_test(path, None)  # type: ignore[arg-type] - no option of ours changes it
+    source_hash, code = _rewrite_test(path, None)  # no option of ours changes it
     part = kept.with_name(f"{kept.name}.part")
     with part.open("wb") as file:
         _write_pyc_fp(file, source_hash, code)
