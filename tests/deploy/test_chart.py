@@ -89,6 +89,16 @@ def test_a_worker_and_a_scheduler_are_their_kustomizations() -> None:
 
 
 @helm
+def test_a_scheduler_without_candidates_takes_none() -> None:
+    """Else two releases beside one cluster would wait for each other's Lease."""
+    for given, wanted in (({}, "no"), ({"settings": {"scheduler": {"takeCandidates": "yes"}}}, "yes")):
+        scheduler = {"enabled": True, "candidates": False, **given}
+        found = by_name(template({"controlPlane": {"enabled": False}, "scheduler": scheduler}))
+        text = found["ConfigMap", "controlplane-scheduler"]["data"]["settings.yaml"]
+        assert yaml.safe_load(text)["scheduler"]["takeCandidates"] == wanted
+
+
+@helm
 @pytest.mark.parametrize("controller", ["multikueue", "candidates", "podgroups", "coscheduling"])
 def test_a_controller_that_is_off_has_no_rights(controller: str) -> None:
     rest = [name for name in EVERYTHING["settings"]["run"]["controllers"] if name != controller]  # type: ignore[index]
