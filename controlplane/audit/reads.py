@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from controlplane.controllers.manifests import EVERY
 from controlplane.log.codec import Codec
 from controlplane.log.event import Event, Recorded
-from controlplane.log.schema import SPELLED, libpq_url
+from controlplane.log.schema import ENCODING, SESSION, libpq_url
 from controlplane.values import Value
 
 _COLUMNS: LiteralString = (
@@ -160,6 +160,7 @@ class LogReader:
         connection = psycopg.connect(
             libpq_url(url),
             autocommit=True,
+            client_encoding=ENCODING,
             connect_timeout=timeout,
             application_name="controlplane audit",
             keepalives_idle=5,
@@ -170,7 +171,7 @@ class LogReader:
         try:
             # Not an option of the connection: a URL that asks for a server which takes writes would refuse every one.
             connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
-            connection.execute(SPELLED)
+            connection.execute(SESSION)
             if role:
                 connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         except BaseException:

@@ -155,8 +155,8 @@ def open_database(options: Options, other: str | None = None) -> Iterator[tuple[
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     url, log = other or options.database_url(), options.settings().database.log
     schema.check(url)
-    with psycopg.connect(schema.libpq_url(url), autocommit=True, client_encoding="utf-8") as connection:
-        connection.execute(schema.SPELLED)
+    with psycopg.connect(schema.libpq_url(url), autocommit=True, client_encoding=schema.ENCODING) as connection:
+        connection.execute(schema.SESSION)
         try:
             yield connection, log
         except NoLog as error:

@@ -15,7 +15,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from controlplane.log.schema import SchemaError, libpq_url
+from controlplane.log.schema import ENCODING, SchemaError, libpq_url
 
 TABLES: tuple[LiteralString, ...] = (
     "controlplane.log_head",
@@ -58,7 +58,7 @@ def distribute(url: str, shards: int = SHARDS) -> list[str]:
     and is to be after each migration. `shards` is into how many parts logs are sorted by the hash of their name.
 
     Raises `SchemaError` if the database is no coordinator, or has another schema."""
-    with psycopg.connect(libpq_url(url)) as connection:
+    with psycopg.connect(libpq_url(url), client_encoding=ENCODING) as connection:
         row = connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL").fetchone()
         if row != (True,):
             raise SchemaError("the database has no extension citus: run this on the coordinator of a Citus cluster")

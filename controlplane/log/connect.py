@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow as Row
 
 from controlplane.log import timeline
-from controlplane.log.schema import SPELLED, libpq_url
+from controlplane.log.schema import ENCODING, SESSION, libpq_url
 
 # SQLSTATE classes: data exceptions, and limits of the program (nesting, sizes), which the same content would meet
 # again.
@@ -131,6 +131,7 @@ class Database(msgspec.Struct, frozen=True):
         connection = await LogConnection.connect(
             conninfo,
             autocommit=True,
+            client_encoding=ENCODING,
             prepare_threshold=1,
             connect_timeout=self.connect_timeout,
             application_name=f"controlplane {application}",
@@ -153,7 +154,7 @@ class Database(msgspec.Struct, frozen=True):
     async def _set_up(self, connection: psycopg.AsyncConnection[Row]) -> None:
         limit = sql.Literal(f"{round(self.statement_timeout * 1000)}ms")
         setup: list[sql.Composable] = [
-            sql.SQL(SPELLED),
+            sql.SQL(SESSION),
             sql.SQL("SET statement_timeout TO {}").format(limit),
             sql.SQL("SET idle_in_transaction_session_timeout TO {}").format(limit),
         ]

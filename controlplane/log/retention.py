@@ -14,7 +14,7 @@ import psycopg
 
 from controlplane.log.event import Body
 from controlplane.log.redaction import Redaction
-from controlplane.log.schema import SPELLED, libpq_url
+from controlplane.log.schema import ENCODING, SESSION, libpq_url
 
 _BATCH = 500
 
@@ -58,8 +58,8 @@ def redact(url: str, redaction: Redaction, *, everything: bool = False) -> int:
     settings or by a version that stored all. The hash stays what it was, so what names it still does; it is not the
     content's any more."""
     count, last = 0, b""
-    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
-        connection.execute(SPELLED)
+    with psycopg.connect(libpq_url(url), autocommit=True, client_encoding=ENCODING) as connection:
+        connection.execute(SESSION)
         while rows := connection.execute(_NEXT, (last, everything, _BATCH)).fetchall():
             last = rows[-1][0]
             changes = [(text, hash_) for hash_, stored in rows if (text := _left(redaction, hash_, stored)) is not None]
@@ -87,8 +87,8 @@ def purge(
 
     In batches, each a commit.
     """
-    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
-        connection.execute(SPELLED)
+    with psycopg.connect(libpq_url(url), autocommit=True, client_encoding=ENCODING) as connection:
+        connection.execute(SESSION)
         (before,) = connection.execute("SELECT clock_timestamp() - %s::interval", (older_than,)).fetchone() or (None,)
         _name(connection, "recent", "e.recorded_at >= %(before)s", {"before": before})
         of_it = (

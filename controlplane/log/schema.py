@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "controlplane"
 MINIMUM_SERVER = 150000
+ENCODING = "UTF8"
+"""What a database has to be encoded in, and what every session speaks: `PGCLIENTENCODING` or a role may say another."""
 _LOCK = 0x636F6E74726F6C  # "control"
 _CONNECT_TIMEOUT = 10
 _UNREADABLE = "the database URL cannot be read: expected postgresql://USER:PASSWORD@HOST:PORT/NAME"
@@ -39,9 +41,12 @@ def sqlalchemy_url(url: str) -> str:
     return f"postgresql+psycopg{libpq_url(url).removeprefix('postgresql')}"
 
 
-SPELLED: LiteralString = "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
+SESSION: LiteralString = (
+    "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET jit = off"
+)
 """Has a session spell times as psycopg reads them, and as they are told: a server has the zone of its machine unless
-somebody says otherwise. No option of a connection, which would take the place of the URL's own options."""
+somebody says otherwise. And has no statement compiled: that takes up to seconds for each execution of one whose cost is
+overestimated, and ours are short. No option of a connection, which would take the place of the URL's own options."""
 
 
 def libpq_url(url: str) -> str:
@@ -93,14 +98,14 @@ def upgrade(url: str) -> tuple[str, str]:
     engine = create_engine(
         "postgresql+psycopg://",
         poolclass=NullPool,
-        creator=lambda: psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT),
+        creator=lambda: psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT, client_encoding=ENCODING),
     )
     try:
         opened = engine.connect()
     except OperationalError as error:
         raise _unreachable(url, error.orig) from None
     with opened as connection:
-        _check_server(connection.connection.driver_connection.info.server_version)  # type: ignore[union-attr]
+        _check_server(connection.connection.driver_connection.info)  # type: ignore[union-attr]
         try:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
             before = _migrated(connection)
@@ -145,13 +150,13 @@ def _migrated(connection: Connection) -> str:
 def check(url: str) -> str:
     """Return the revision of a database whose schema is the newest one; `SchemaError` otherwise."""
     try:
-        opened = psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT)
+        opened = psycopg.connect(libpq_url(url), connect_timeout=_CONNECT_TIMEOUT, client_encoding=ENCODING)
     except psycopg.OperationalError as error:
         raise _unreachable(url, error) from None
     except psycopg.ProgrammingError:  # its text may quote the password
         raise SchemaError(_UNREADABLE) from None
     with opened as connection:
-        _check_server(connection.info.server_version)
+        _check_server(connection.info)
         current = _current(connection)
     newest = revisions()[-1]
     if current == newest:
@@ -170,9 +175,16 @@ def _current(connection: psycopg.Connection[tuple[object, ...]]) -> str:
     return str(row[0]) if row else ""
 
 
-def _check_server(version: int) -> None:
-    if version < MINIMUM_SERVER:
-        raise SchemaError(f"the database server is PostgreSQL {version // 10000}: Controlplane needs 15 or newer")
+def _check_server(info: psycopg.ConnectionInfo) -> None:
+    if info.server_version < MINIMUM_SERVER:
+        major = info.server_version // 10000
+        raise SchemaError(f"the database server is PostgreSQL {major}: Controlplane needs 15 or newer")
+    encoding = info.parameter_status("server_encoding")
+    if encoding not in (None, ENCODING):
+        raise SchemaError(
+            f"the database {info.dbname} has the encoding {encoding}: Controlplane needs {ENCODING}. The encoding of a "
+            f"database cannot be changed: make another one (CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0)"
+        )
 
 
 def _unreachable(url: str, error: BaseException | None) -> SchemaError:

@@ -1,0 +1,65 @@
+"""What a server compiles and plans for the statements of the service: PostgreSQL compiles a statement whose estimated
+cost is above `jit_above_cost`, for seconds, and does so again for each execution."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from controlplane.audit.reads import LogReader
+from controlplane.log.connect import Database
+from controlplane.log.page import READ
+from controlplane.log.postgres import PostgresLog
+from tests.support import postgres
+
+Open = Callable[..., PostgresLog]
+pytestmark = pytest.mark.skipif(postgres.chosen() == "citus", reason="the plans of one server")
+
+# What PostgreSQL's documentation gives as the default of `jit_above_cost`.
+ABOVE = 100_000
+EVENTS = 60_000
+SEED = f"""
+SELECT controlplane.make_room({EVENTS});
+INSERT INTO controlplane.log_head (log, position, epoch) VALUES ('main', {EVENTS}, 1);
+INSERT INTO controlplane.events (log, position, stream, version, type, schema, data, reason, cluster, recorded_at)
+SELECT 'main', n, 'workload/ns/job-' || n % 5000, 1 + n / 5000, 'WorkloadObserved', 1, '{{}}', '', 'a', now()
+FROM generate_series(1, {EVENTS}) n;
+INSERT INTO controlplane.batches (log, first, last, batch, epoch, recorded_at)
+SELECT 'main', n, n + 99, gen_random_uuid(), 1, now() FROM generate_series(1, {EVENTS}, 100) n;
+ANALYZE controlplane.events; ANALYZE controlplane.batches; ANALYZE controlplane.log_head"""
+
+
+async def test_the_service_has_no_statement_compiled(database_url: str) -> None:
+    connection = await Database(database_url).connect("test")
+    try:
+        row = await (await connection.execute("SHOW jit")).fetchone()
+    finally:
+        await connection.close()
+    assert row == ("off",)
+
+
+def test_commands_and_pages_have_no_statement_compiled(database_url: str) -> None:
+    with LogReader.connect(database_url) as reader:
+        assert reader.connection.execute("SHOW jit").fetchone() == ("off",)
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("after", [0, EVENTS - 3, EVENTS])
+def test_a_page_of_a_long_log_is_planned_as_one_page(database_url: str, mode: str, after: int) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for statement in SEED.split(";\n"):
+            connection.execute(statement.encode())
+        connection.execute(f"SET plan_cache_mode = {mode}".encode())
+        values = {"log": "main", "after": after, "limit": 2000}
+        statement = psycopg.ClientCursor(connection).mogrify(READ, values)
+        if mode == "force_generic_plan":
+            numbered = READ.replace("%(log)s", "$1").replace("%(after)s", "$2").replace("%(limit)s", "$3")
+            connection.execute(f"PREPARE page (text, bigint, bigint) AS {numbered}".encode())
+            statement = f"EXECUTE page ('main', {after}, 2000)"
+        row = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}".encode()).fetchone()
+    assert row is not None
+    plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    assert plan[0]["Plan"]["Total Cost"] < ABOVE / 5, plan
