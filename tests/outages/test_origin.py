@@ -17,6 +17,7 @@ from controlplane.kube.kinds import JOBS, WORKLOADS
 from controlplane.settings import Settings
 from controlplane.settings.load import SettingsError
 from tests.outages.stage import NS, Stage, check_of, running_on_a, settings
+from tests.support.waiting import PATIENCE
 
 MakeStage = Callable[..., Awaitable[Stage]]
 
@@ -50,8 +51,8 @@ async def test_another_origin_is_taken_once_all_copies_are_gone(stage: MakeStage
 
 
 def of_new_log(**multikueue: Any) -> Settings:
-    """The settings of a service whose log has nothing yet."""
-    found = settings(**multikueue)
+    """The settings of a service whose log has nothing yet, and which gives up no cluster that it has not reached yet."""
+    found = settings(lost=PATIENCE, **multikueue)
     return msgspec.structs.replace(found, database=msgspec.structs.replace(found.database, log="new"))
 
 

@@ -99,8 +99,12 @@ async def test_what_has_the_name_of_a_workload_here_is_waited_for(stage: Make) -
     (name,) = named
     running(on, name, "another-cluster")
     before = on.uid("a", name)
+    # The other worker would be chosen before this one is seen.
+    on.cut("b")
     await on.up()
     await on.until(lambda: on.said("CloneObserved", "a", name=name), "it is seen")
+    on.heal("b")
+    await on.until(lambda: on.said("ClusterConnected", "b")[1:], "the other worker is there")
     await on.quiet(1.5)
     assert (on.uid("a", name), on.said("NominationDecided"), on.said("RemovalDecided")) == (before, [], [])
     said = CliRunner().invoke(cli, ["--database-url", on.url, "why", f"{NS}/{name}"], catch_exceptions=False)
