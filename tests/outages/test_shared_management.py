@@ -150,7 +150,6 @@ async def test_what_was_not_recorded_is_listed_again_once_its_queue_leads_here(s
     assert "workload/" not in str(streams_of(on, "second"))
     assert "job/" not in str(streams_of(on, "second")), "nothing of it concerned this one"
     ensure(store, ADMISSION_CHECKS, "second", spec=check)
-    await on.until(lambda: there.all("Running"), "it runs")
     await on.until(lambda: there.all("Succeeded") and there.finished() and not there.copies(), "its end is told")
     assert len(there.ran) == 1
 
