@@ -3,6 +3,7 @@ reviews over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,8 +11,13 @@ import httpx2
 import msgspec
 import pytest
 
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.transport import Transport
+from controlplane.pages import server
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
+from controlplane.pages.beside import listen
 from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API, PAGES, path_parameters
@@ -214,3 +220,28 @@ async def test_a_cluster_that_does_not_say_shows_nothing(world: World) -> None:
         answer = await client.get(f"{API}/workloads", headers=proxied("auditor"))
         assert answer.status_code == 503
         assert "does not answer" in answer.json()["error"]
+
+
+async def test_the_pages_own_credentials_may_be_written_anew_while_they_are_served(fleet_url: str) -> None:
+    async with reviewing() as (reviews, reached):
+        reviews.credentials = own = "first"
+
+        async def open_management() -> ApiServer:
+            return Transport("management", ClientConfig(server=reached.config.server, token=own))
+
+        settings = msgspec.structs.replace(
+            Settings(), web=msgspec.structs.replace(WebSettings(), authentication="token")
+        )
+        stop, up = asyncio.Event(), asyncio.Event()
+        with listen("127.0.0.1", 0) as listening:
+            serving = asyncio.create_task(server.serve(settings, fleet_url, stop, open_management, listening, up.set))
+            await up.wait()
+            base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            async with httpx2.AsyncClient(base_url=base) as pages:
+                assert (await pages.get("/events/202", headers=token("auditor"))).status_code == 200
+                reviews.credentials = own = "second"
+                assert (await pages.get("/events/202", headers=token("grace"))).status_code == 404
+            stop.set()
+            await serving
+        kinds = [spec["token"] for kind, spec in reviews.asked if kind == "TokenReview"]
+        assert kinds == ["t-auditor", "t-grace"]

@@ -18,6 +18,7 @@ import structlog
 
 from controlplane.app.visibility import AccessReviews
 from controlplane.clusters.protocol import ClusterError, ClusterPort
+from controlplane.clusters.reopened import reopened
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.tunnel import Stream, Tunnels
 from controlplane.controllers.candidates.source.observations import CandidateBound
@@ -152,7 +153,7 @@ async def serving(
     open_server: Callable[[], Awaitable[ApiServer]],
 ) -> AsyncIterator[KubeletServer]:
     """Serve the kubelet API while the block runs. Raises `ListenError`."""
-    cluster = await open_server()
+    cluster = await reopened(open_server)
     try:
         server = KubeletServer(VirtualKubelet(service, cluster), authority)
         await server.listen(chosen.address, chosen.port, SECTION)
