@@ -19,6 +19,8 @@ import pytest
 from controlplane.audit.reads import READ, LogReader
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.local_connection import service_started, service_stopped
+from controlplane.controllers.multikueue.observations import WorkloadObserved
+from controlplane.controllers.scheduling.events import PendingPodObserved
 from controlplane.log.event import NewEvent
 from controlplane.pages import server
 from controlplane.pages.beside import listen
@@ -86,6 +88,26 @@ def test_followed_from_anywhere_is_as_read_at_once(
             with follower_of(url) as whole:
                 assert rows_of(follower) == rows_of(whole)
                 assert follower.trends.of("", story().now) == whole.trends.of("", story().now)
+    finally:
+        postgres_server.drop(name)
+
+
+def test_a_stream_that_cannot_be_folded_stops_no_page(postgres_server: postgres.Server, migrated_template: str) -> None:
+    """The log keeps such an event for ever, and every reader comes by it again."""
+    name, events = postgres.new_name("odd"), appended()
+    pod = PendingPodObserved(uid="1", resource_version="1", scheduler="s")
+    seen = next(one.event for one in events if isinstance(one.event, WorkloadObserved))
+    odd = [NewEvent(stream=stream, event=pod) for stream in ("pod/nameless", "candidate/nameless", "workload/a/b/c")]
+    odd += [NewEvent(stream="workload/nameless", event=seen)]
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, [*events[:100], *odd])
+        with follower_of(url) as follower:
+            assert follower.position == 104
+            tell(url, [*odd, *events[100:]])
+            until_at(follower, len(events) + 8)
+            assert follower.ready
+            assert rows_of(follower)
     finally:
         postgres_server.drop(name)
 

@@ -171,7 +171,8 @@ async def test_who_does_not_lead_any_more_reports_no_pods_and_no_nodes(database_
         def waiting() -> list[float]:
             read = replica.metrics.registry.get_sample_value
             counts = (
-                read("controlplane_scheduler_pending_pods", {"queue": str(place)}) for place in ("active", "unschedulable")
+                read("controlplane_scheduler_pending_pods", {"queue": str(place)})
+                for place in ("active", "unschedulable")
             )
             return [*(count for count in counts if count), *filter(None, [read("controlplane_scheduler_nodes")])]
 
