@@ -75,7 +75,7 @@ async def exporting(endpoint: str, log: str, share: float) -> AsyncIterator[Span
         yield Spans(export, log, share)
     finally:
         if not await _ended(processor.shutdown, _LAST):
-            exporter.shutdown()  # what is left is let go of
+            exporter.shutdown()  # type: ignore[no-untyped-call] # what is left is let go of
 
 
 async def _ended(work: Callable[[], None], seconds: float) -> bool:
