@@ -189,6 +189,16 @@ async def test_headers_of_anybody_else_than_the_proxy_say_nothing(world: World) 
         assert (await client.get("/", headers=twice)).status_code == 401
 
 
+async def test_whom_the_proxy_names_is_in_the_group_of_all_who_are_authenticated(world: World) -> None:
+    """As everybody is to whom the API server itself answers: roles may be bound to that group."""
+    world.reviews.allows = lambda spec: "system:authenticated" in spec["groups"]
+    async with world.client(authentication="proxy", trusted_proxies=("10.0.0.0/24",)) as client:
+        assert (await client.get("/workloads", headers=proxied("ada"))).status_code == 200
+        for name in ("nobody", "ada"):
+            assert (await client.get(FOREIGN, headers=proxied(name))).status_code == 200, name
+        assert (await client.get(FOREIGN, headers=proxied("system:anonymous"))).status_code == 404
+
+
 async def test_answers_are_kept_for_a_minute_and_no_longer(world: World) -> None:
     now, settings = [0.0], msgspec.structs.replace(WebSettings(), authentication="token")
     access = Access(settings, world.cluster, clock=lambda: now[0])
