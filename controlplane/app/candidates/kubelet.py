@@ -138,7 +138,7 @@ def trusting(certificate: Certificate, client_authority: str) -> ClientAuthority
     """Return the side of TLS that knows clients by an authority in a file; `CertificateError` if it cannot be used."""
     authority = ClientAuthority(certificate)
     try:
-        authority.trust(Path(client_authority).expanduser().read_text())
+        authority.trust(Path(client_authority).expanduser().read_bytes().decode("ascii", "ignore"))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         said = getattr(error, "strerror", None) or error
         raise CertificateError(f"{client_authority} holds no authority in PEM ({said})") from None
