@@ -286,6 +286,23 @@ async def test_new_positions_are_told_and_a_stream_that_broke_goes_on(database_u
     assert LogReader.connect(database_url).head() == 120
 
 
+async def test_whoever_asks_for_the_head_of_the_stream_holds_none_open(database_url: str) -> None:
+    await write(database_url, appended()[:10], types=READ)
+    stop, up = asyncio.Event(), asyncio.Event()
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        serving = asyncio.create_task(server.serve(Settings(), database_url, stop, no_cluster, listening, up.set))
+        await up.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HEAD /stream HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+        assert b"content-type: text/event-stream" in answer
+        writer.close()
+        stop.set()
+        await serving
+
+
 def test_times_are_utc_whatever_the_database_says(postgres_server: postgres.Server, migrated_template: str) -> None:
     name = postgres.new_name("tokyo")
     url = postgres_server.create(name, migrated_template)
