@@ -17,6 +17,7 @@ from controlplane.app.service import Service
 from controlplane.app.visibility import AccessReviews, FrontProxyReader, serving
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.quota.admission.pending_workloads import PendingLine
 from controlplane.kube import visibility
 from controlplane.kube.access import SUBJECT_ACCESS_REVIEWS
 from controlplane.kube.api_requests import attributes
@@ -275,6 +276,13 @@ async def test_credentials_that_were_written_anew_are_used(tmp_path: Path, monke
 
 # --- what it says of itself
 # --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 1000])
+def test_behind_the_last_position_there_is_nobody(offset: int) -> None:
+    line = PendingLine([], lambda info: (0.0, True, (0, 0, 0, "")), {})
+    asked = visibility.limits({"offset": str(offset), "limit": "1000"})
+    assert line.of_cluster_queue(*asked) == line.of_local_queue("ns/queue", *asked) == []
 
 
 def test_discovery_is_kueues() -> None:
