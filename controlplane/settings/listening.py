@@ -24,7 +24,10 @@ def port_contradictions(places: Iterable[ListeningPlace]) -> Iterator[tuple[str,
     for one in places:
         other = next((other for other in before if one.port and _meet(one, other)), None)
         if other is not None:
-            yield one.key, f"is {one.port}, as is {other.key}: one process serves both, and each needs a port of its own"
+            yield (
+                one.key,
+                f"is {one.port}, as is {other.key}: one process serves both, and each needs a port of its own",
+            )
         before.append(one)
 
 

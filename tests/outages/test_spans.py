@@ -115,17 +115,20 @@ async def test_a_collector_that_does_not_answer_keeps_no_process_from_ending(mon
 
     listening = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    async with listening, asyncio.timeout(PATIENCE):
-        async with exporting(f"http://127.0.0.1:{port}/v1/traces", "main", 1.0) as spans:
-            now = datetime.now(UTC)
-            for position in range(1, 16_000):
-                event = ClusterRecovered()
-                spans.folded(
-                    Recorded(
-                        position=position, stream="cluster/a", version=position, event=event, recorded_at=now, trace="a"
-                    )
+    async with (
+        listening,
+        asyncio.timeout(PATIENCE),
+        exporting(f"http://127.0.0.1:{port}/v1/traces", "main", 1.0) as spans,
+    ):
+        now = datetime.now(UTC)
+        for position in range(1, 16_000):
+            event = ClusterRecovered()
+            spans.folded(
+                Recorded(
+                    position=position, stream="cluster/a", version=position, event=event, recorded_at=now, trace="a"
                 )
-            await connected.wait()
+            )
+        await connected.wait()
 
 
 def way(known: dict[tuple[bytes, bytes], Span], span: Span) -> list[str]:
