@@ -208,7 +208,7 @@ class Measure(ProcessMeasure):
             (gauge.labels(**labels) if labels else gauge).set(value)
 
     def effects(self, open_by_cluster: dict[str, int]) -> None:
-        """Set the gauge of open writes; a cluster that was removed has none any more once nothing is on its way there."""
+        """Set the gauge of open writes; a cluster that was removed has none once nothing is on its way there."""
         for name, count in open_by_cluster.items():
             if count or name in self._shown:
                 self._metrics.effects_open.labels(cluster=name).set(count)
