@@ -77,7 +77,7 @@ class ReopenedServer(ClusterPort):
         except ApiError as error:
             one.doubtful = one.doubtful or error.status == 401
             raise
-        except Unreachable:
+        except (Unreachable, asyncio.CancelledError):  # whoever asks may wait for less long than a request may take
             one.doubtful = True
             raise
         finally:

@@ -109,3 +109,18 @@ async def test_whoever_waits_for_an_answer_gets_it_from_the_one_before(api: Mini
     waits.cancel()
     await until(lambda: config.closed == 1)
     await server.close()
+
+
+async def test_one_that_is_silent_for_longer_than_whoever_asks_waits_is_opened_anew(
+    api: MiniApi, tmp_path: Path
+) -> None:
+    config = Kubeconfig(tmp_path / "config", api.url)
+    server = await reopened(config.open)
+    api.hang = True
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await server.get(NAMESPACES, "", "kube-system")
+    api.hang = False
+    await server.get(NAMESPACES, "", "kube-system")
+    assert (config.opened, config.closed) == (2, 1)
+    await server.close()
