@@ -208,9 +208,12 @@ class Measure(ProcessMeasure):
             (gauge.labels(**labels) if labels else gauge).set(value)
 
     def effects(self, open_by_cluster: dict[str, int]) -> None:
-        """Set the gauge of open writes."""
+        """Set the gauge of open writes; a cluster that was removed has none once nothing is on its way there."""
         for name, count in open_by_cluster.items():
-            self._metrics.effects_open.labels(cluster=name).set(count)
+            if count or name in self._shown:
+                self._metrics.effects_open.labels(cluster=name).set(count)
+            else:
+                self._metrics.effects_open.remove_by_labels({"cluster": name})
 
 
 def _seconds(now: datetime, since: datetime | None) -> float:

@@ -38,6 +38,16 @@ class SchedulerMeasure(ProcessMeasure):
         for place, count in self._loop.queue.counts.items():
             self._metrics.pending_pods.labels(queue=str(place)).set(count)
         self._metrics.scheduler_nodes.set(len(self._loop.view.snapshot))
+        self._count_attempts()
+
+    def follows(self) -> None:
+        """Say that this process does not lead, and forget what only a leader knows; what it tried until now counts."""
+        super().follows()
+        self._count_attempts()
+        self._metrics.pending_pods.clear()
+        self._metrics.scheduler_nodes.set(0)
+
+    def _count_attempts(self) -> None:
         for result, count in self._loop.attempts.items():
             self._metrics.schedule_attempts.labels(result=result).inc(count - self._counted[result])
             self._counted[result] = count

@@ -17,6 +17,7 @@ import orjson
 import structlog
 
 from controlplane.clusters.protocol import ApiError, ClusterError, ClusterPort
+from controlplane.clusters.reopened import reopened
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.quota.admission import pending_workloads
 from controlplane.controllers.quota.admission.index import AdmissionIndex
@@ -193,7 +194,7 @@ async def serving(
     api = PendingWorkloadsApi(service)
     documents = visibility.documents() | openapi_documents()
     served = AggregatedApi(documents, visibility.aggregated_discovery(), api, api.missing)
-    cluster = await open_server()
+    cluster = await reopened(open_server)
     try:
         server = AggregatedServer(served, ClientAuthority(certificate), AccessReviews(cluster))
         await server.listen(chosen.address, chosen.port, SECTION)

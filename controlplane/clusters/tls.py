@@ -20,7 +20,11 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
     Raises `KubeconfigError` (`BadKubeConfig`) if a certificate or key cannot be used.
     """
     try:
-        context = ssl.create_default_context(cadata=config.ca_data.decode("ascii") if config.ca_data else None)
+        # A bundle has comments in any language, which Python does not take.
+        authority = config.ca_data.decode("ascii", "ignore")
+        if config.ca_data and not authority:  # with nothing the system's authorities would be trusted
+            raise ValueError("there is no PEM in it")
+        context = ssl.create_default_context(cadata=authority)
     except (ssl.SSLError, ValueError):
         raise KubeconfigError(BAD, "certificate-authority-data holds no usable PEM certificate") from None
     # Python 3.13 made this the default; certificates of many clusters lack the extensions it asks for, and Go accepts

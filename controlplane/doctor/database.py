@@ -36,9 +36,9 @@ SELECT current_setting('server_version_num')::int, pg_is_in_recovery(),
 _CHOSEN = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
 _ENCRYPTED = "SELECT coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
 _SCHEMA = "controlplane"
-# What the service does: take the lead, keep it, append, keep snapshots; and read what it has written.
-_FUNCTIONS = ("append_batch", "take_epoch", "renew_epoch", "keep_snapshot")
-_READ = ("events", "log_head", "bodies", "snapshots")
+# What the service does: take the lead, keep it, append, keep snapshots and read models; and read what it has written.
+_FUNCTIONS = ("append_batch", "known_to_log", "take_epoch", "renew_epoch", "keep_snapshot", "keep_read_models")
+_READ = ("events", "batches", "log_head", "bodies", "snapshots")
 # What the commands read by the same role.
 _HISTORY = ("audit", "events")
 _MAY_USE = "SELECT has_schema_privilege(%s, 'USAGE')"
@@ -163,6 +163,8 @@ async def _login(connection: _Connection) -> Login:
     if found is None:
         raise ValueError("there is no schema controlplane, or it is not shown to this login")
     user, owns = found
+    if not (await _one(connection, _MAY_USE, _SCHEMA))[0]:  # then nothing in it can be asked about
+        return Login(user=str(user), owns=bool(owns), missing=(f"USAGE on schema {_SCHEMA}",))
     cursor = await connection.execute(_MAY_CALL.encode(), [_SCHEMA, list(_FUNCTIONS)])
     callable_ = {str(name) for name, may in await cursor.fetchall() if may}
     missing = [f"EXECUTE on {_SCHEMA}.{name}" for name in _FUNCTIONS if name not in callable_]

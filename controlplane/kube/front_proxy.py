@@ -54,7 +54,7 @@ class FrontProxy(Value):
             return None
         groups = tuple(value for name in self.group_headers for value in given.get(name.lower(), ()) if value)
         return UserInfo(
-            name=user, uid=_first(given, self.uid_headers), groups=_known(user, groups), extra=self._extra(given)
+            name=user, uid=_first(given, self.uid_headers), groups=known_groups(user, groups), extra=self._extra(given)
         )
 
     def _extra(self, given: Mapping[str, list[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -111,8 +111,8 @@ def _first(given: Mapping[str, list[str]], headers: Iterable[str]) -> str:
     return next((values[0] for name in headers if (values := given.get(name.lower())) and values[0]), "")
 
 
-def _known(user: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the groups of a user; everybody who is authenticated is in one."""
+def known_groups(user: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the groups of a user, by those that a proxy names; everybody who is authenticated is in one."""
     if user == _ANONYMOUS or _AUTHENTICATED in groups or _UNAUTHENTICATED in groups:
         return groups
     return (*groups, _AUTHENTICATED)

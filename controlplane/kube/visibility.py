@@ -20,6 +20,7 @@ CLUSTER_QUEUES, LOCAL_QUEUES = "clusterqueues", "localqueues"
 SINGULAR = {CLUSTER_QUEUES: "clusterqueue", LOCAL_QUEUES: "localqueue"}
 DEFAULT_LIMIT, MOST = 1000, 100_000
 _INT64 = 2**63
+_LAST = _INT64 - 1 - MOST  # no position that can be asked for from here on is more than Python counts to
 
 
 def names_pending_workloads(asked: RequestAttributes) -> bool:
@@ -38,7 +39,7 @@ def limits(query: Mapping[str, str]) -> tuple[int, int]:
     """Return offset and limit of a query; `ValueError` with the sentence for what is no number."""
     limit = _number(query["limit"]) if "limit" in query else 0
     offset = _number(query["offset"]) if "offset" in query else 0
-    return max(0, offset), min(max(0, limit or DEFAULT_LIMIT), MOST)
+    return min(max(0, offset), _LAST), min(max(0, limit or DEFAULT_LIMIT), MOST)
 
 
 def _number(text: str) -> int:

@@ -25,7 +25,7 @@ from controlplane.kube.access import (
     token_review,
     user_of,
 )
-from controlplane.kube.front_proxy import UserInfo
+from controlplane.kube.front_proxy import UserInfo, known_groups
 from controlplane.kube.kinds import WORKLOADS, Json, Kind
 from controlplane.settings.web import NONE, PROXY, WebSettings
 from controlplane.values import Value
@@ -88,8 +88,8 @@ class Access:
         if len(users) != 1 or not users[0].strip():
             raise Unauthenticated(f"the proxy has to name one user in {self._web.user_header}")
         named = ",".join(request.headers.getlist(self._web.groups_header)).split(",")
-        groups = tuple(group.strip() for group in named if group.strip())
-        return Viewer(user=UserInfo(name=users[0].strip(), groups=groups))
+        user, groups = users[0].strip(), tuple(group.strip() for group in named if group.strip())
+        return Viewer(user=UserInfo(name=user, groups=known_groups(user, groups)))
 
     async def _of_token(self, token: str) -> Viewer:
         async def ask() -> Viewer | None:

@@ -36,7 +36,7 @@ from controlplane.pages.follower import READING, Follower
 from controlplane.pages.problems import EXPECTED, Trouble, trouble
 from controlplane.pages.readers import AbsentReader, Readers
 from controlplane.pages.routes import API, PAGES, Page, Problem, openapi, path_parameters
-from controlplane.pages.shielding import Shield
+from controlplane.pages.shielding import HEADERS, UNCACHED, Shield
 from controlplane.pages.site import Site, allowed_for
 from controlplane.pages.templating import address, count, environment
 from controlplane.settings import Settings
@@ -241,6 +241,8 @@ def _unexpected(site: Site) -> Callable[[Request, Exception], Response]:
     def answer(request: Request, error: Exception) -> Response:
         _log.error("a page could not be made", path=request.url.path, error=f"{type(error).__name__}: {error}")
         said = f"This page could not be made ({type(error).__name__}): the messages of this process say more."
-        return _told(site, request, Trouble(500, "That should not happen", said))
+        response = _told(site, request, Trouble(500, "That should not happen", said))
+        response.headers.update({**HEADERS, **UNCACHED})  # Starlette makes this answer around all middleware
+        return response
 
     return answer

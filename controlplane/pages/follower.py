@@ -27,7 +27,7 @@ from controlplane.pages.directory import Directory
 from controlplane.pages.past import Pasts
 from controlplane.pages.pending_pods import PendingPods
 from controlplane.pages.pending_pods import read as pending_pods_of
-from controlplane.pages.rows import LastSeen, name_of, row_of, row_of_live, row_of_past
+from controlplane.pages.rows import LastSeen, is_workloads, name_of, row_of, row_of_live, row_of_past
 from controlplane.pages.trends import STEP, STEPS, TYPES, Trends
 from controlplane.pages.usage_keeper import UsageKeeper
 from controlplane.pages.workloads_seen import Seen, workloads_seen
@@ -141,7 +141,7 @@ class Follower:
         if not events:
             return False
         # Before the position is told: whoever sees it knows that the hours up to it are not complete yet.
-        news = dict.fromkeys(one.stream for one in events if one.stream.startswith("workload/"))
+        news = dict.fromkeys(one.stream for one in events if is_workloads(one.stream))
         self.usage.changed(map(name_of, news), events[-1].recorded_at)
         with self.lock:
             for recorded in events:
@@ -172,7 +172,7 @@ class Follower:
     def _show(self, streams: Sequence[str]) -> None:
         now = SystemClock().now()
         for stream in streams:
-            if not stream.startswith("workload/"):
+            if not is_workloads(stream):
                 continue
             namespace, name = name_of(stream)
             row = row_of(self.index, self._last, stream, self.directory.get(namespace, name), now)
@@ -184,9 +184,10 @@ class Follower:
         there are copies alone."""
         self.trouble, head = READING, reader.head()
         directory, live, unseen = Directory(), dict[str, Seen](), list[str]()
-        for found in workloads_seen(reader, head, unseen):
+        for piece in workloads_seen(reader, head, unseen):
             if self._stop.is_set():
                 return
+            found = [seen for seen in piece if is_workloads(seen.stream)]
             directory.fill(row_of_past(seen) for seen in found if seen.over)
             live |= {seen.stream: seen for seen in found if not seen.over}
             self.read += len(found)

@@ -17,6 +17,7 @@ from controlplane.pages.site import Site
 _APART = 1.0  # seconds between two events
 _ALIVE = 15.0  # seconds without one, after which a comment says that the stream is there
 _MOST = 500  # streams at a time
+_TYPE = "text/event-stream"
 
 
 def stream(site: Site) -> Callable[[Request], Any]:
@@ -25,9 +26,11 @@ def stream(site: Site) -> Callable[[Request], Any]:
 
     async def answer(request: Request) -> Response:
         await site.access.viewer(request)
+        if request.method == "HEAD":  # it would never end, and count as one that listens
+            return Response(media_type=_TYPE)
         if open_now >= _MOST:
             return Response("Too many pages are open.\n", 503, {"Retry-After": "30"})
-        return StreamingResponse(events(position_of(request)), media_type="text/event-stream")
+        return StreamingResponse(events(position_of(request)), media_type=_TYPE)
 
     async def events(shown: int) -> AsyncIterator[str]:
         nonlocal open_now

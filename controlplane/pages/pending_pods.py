@@ -15,6 +15,7 @@ from controlplane.controllers.candidates.target.state import TargetState, candid
 from controlplane.controllers.scheduling.events import PendingPodGone, SchedulingFailed
 from controlplane.controllers.scheduling.state import PodState, pod_fold
 from controlplane.log.event import Recorded
+from controlplane.log.folding import Folding
 
 _KIND = "pod"
 
@@ -27,9 +28,13 @@ class PendingPods:
         self._failed: dict[str, Recorded] = {}
         self._nodes: dict[str, list[str]] = {}
         self._candidates: dict[str, TargetState] = {}
+        self._folding = Folding(self._fold)
 
     def take(self, recorded: Recorded) -> None:
-        """Take the next event."""
+        """Take the next event; a stream with one that cannot be folded is left alone, as the scheduler leaves it."""
+        self._folding(recorded)
+
+    def _fold(self, recorded: Recorded) -> None:
         stream = recorded.stream
         if stream.startswith(f"{CANDIDATE}/"):
             self._take_candidate(recorded)

@@ -25,7 +25,7 @@ class LastSeen:
 
     def take(self, recorded: Recorded) -> None:
         """Take one more event, in the log's order."""
-        if not recorded.stream.startswith("workload/"):
+        if not is_workloads(recorded.stream):
             return
         event, seen = recorded.event, self.seen.get(recorded.stream)
         if isinstance(event, WorkloadObserved):
@@ -37,6 +37,11 @@ class LastSeen:
         """Forget it."""
         self.touched.clear()
         self.seen.clear()
+
+
+def is_workloads(stream: str) -> bool:
+    """Whether a stream is that of a Workload, and says of which: the log may hold one that does not."""
+    return stream.startswith("workload/") and stream.count("/") == 2
 
 
 def name_of(stream: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import psycopg
 import structlog
 import uvicorn
 
+from controlplane.clusters.reopened import reopened
 from controlplane.clusters.streams import ApiServer
 from controlplane.log.connect import first_line
 from controlplane.pages.access import Access
@@ -53,7 +54,7 @@ async def serve(
     """Serve the pages on a socket that listens until `stop` is set. Raises `RoleError`."""
     web = settings.web
     await asyncio.to_thread(_take_role, settings, url)
-    cluster = None if web.authentication == NONE else await open_management()
+    cluster = None if web.authentication == NONE else await reopened(open_management)
     readers = Readers(connector(settings, url, web.patience))
     follower = Follower(connector(settings, url), settings)
     app = create_app(settings, readers, follower, Access(web, cluster))

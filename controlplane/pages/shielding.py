@@ -23,6 +23,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+UNCACHED = {"Cache-Control": "no-store"}
 
 
 class Shield:
@@ -40,10 +41,9 @@ class Shield:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 if not scope["path"].startswith("/static/"):
-                    headers["Cache-Control"] = "no-store"
+                    headers.update(UNCACHED)
             await send(message)
 
         if self._local and not _loopback(scope):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from importlib import metadata
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from controlplane.runtime.spans import Span, Spans
 _QUEUE = 16_384  # spans that wait; one more is let go
 _BATCH = 1024
 _EVERY = 1000  # milliseconds
-_LAST = 5000  # milliseconds for what is left at the end
+_LAST = 5.0  # seconds for what is left at the end
 _LIBRARIES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
@@ -47,8 +48,9 @@ async def exporting(endpoint: str, log: str, share: float) -> AsyncIterator[Span
     version = metadata.version("controlplane")
     resource = Resource.create({"service.name": "controlplane", "service.version": version})
     scope, flags = InstrumentationScope("controlplane", version), TraceFlags(TraceFlags.SAMPLED)
+    exporter = OTLPSpanExporter(endpoint=endpoint)
     processor = BatchSpanProcessor(
-        OTLPSpanExporter(endpoint=endpoint), max_queue_size=_QUEUE, max_export_batch_size=_BATCH, schedule_delay_millis=_EVERY
+        exporter, max_queue_size=_QUEUE, max_export_batch_size=_BATCH, schedule_delay_millis=_EVERY
     )  # fmt: skip
 
     def context(trace: str, span: str) -> SpanContext:
@@ -72,8 +74,25 @@ async def exporting(endpoint: str, log: str, share: float) -> AsyncIterator[Span
     try:
         yield Spans(export, log, share)
     finally:
-        await asyncio.to_thread(processor.force_flush, _LAST)
-        await asyncio.to_thread(processor.shutdown)
+        if not await _ended(processor.shutdown, _LAST):
+            exporter.shutdown()  # type: ignore[no-untyped-call] # what is left is let go of
+
+
+async def _ended(work: Callable[[], None], seconds: float) -> bool:
+    """Whether blocking work was done in time. What is not is left behind in a thread that keeps no process from
+    ending: the libraries wait for a collector that does not answer once for each batch."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        work()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, name="last spans", daemon=True).start()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await done.wait()
+    return done.is_set()
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -19,6 +19,7 @@ from controlplane.job_kinds import JOB_KINDS
 from controlplane.job_kinds.custom import parse
 from controlplane.settings.candidates import Candidates, candidate_contradictions
 from controlplane.settings.coscheduling import CoschedulingSettings, coscheduling_contradictions
+from controlplane.settings.listening import ListeningPlace, port_contradictions
 from controlplane.settings.multikueue import KUEUES_DISPATCHERS, OWN_DISPATCHERS, MultiKueue
 from controlplane.settings.podgroups import PodGroupSettings, podgroup_contradictions
 from controlplane.settings.quota import QuotaSettings, quota_contradictions
@@ -339,6 +340,25 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.webhook.key and not served:
         yield "webhook.key", "is set without webhook.certificate"
     yield from web_contradictions(settings.web)
+    yield from port_contradictions(_listens(settings))
+
+
+def _listens(settings: Settings) -> Iterator[ListeningPlace]:
+    """Yield where `controlplane run` listens."""
+    yield ListeningPlace("http.port", settings.http.address, settings.http.port)
+    if settings.webhook.certificate:
+        yield ListeningPlace("webhook.port", settings.webhook.address, settings.webhook.port)
+    elif "coscheduling" in settings.run.controllers and settings.coscheduling.webhook_certificate:
+        own = settings.coscheduling
+        yield ListeningPlace("coscheduling.webhookPort", own.webhook_address, own.webhook_port)
+    for key, one in (
+        ("quota.visibility.port", settings.quota.visibility),
+        ("candidates.virtualNodes.port", settings.candidates.virtual_nodes),
+    ):
+        if one.certificate:
+            yield ListeningPlace(key, one.address, one.port)
+    if settings.web.serve == "yes":
+        yield ListeningPlace("web.port", settings.web.address, settings.web.port)
 
 
 def _dispatch_contradictions(chosen: MultiKueue) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,8 @@ class ClientAuthority:
         found = self.certificate.fresh()
         _asks_for_certificates(found)
         if authority:
-            found.load_verify_locations(cadata=authority)
+            # A bundle has comments in any language, which Python does not take.
+            found.load_verify_locations(cadata=authority.encode("ascii", "ignore").decode())
         return found
 
     def trust(self, authority: str) -> bool:

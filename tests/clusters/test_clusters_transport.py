@@ -253,6 +253,8 @@ async def test_tls_with_client_certificate_and_server_name(tmp_path: Path, monke
         )
         for found, error in [
             (good, ""),
+            (dataclasses.replace(good, ca_data=f"# Türkçe\n{made.ca.decode()}".encode()), ""),
+            (dataclasses.replace(good, ca_data=b"# T\xfcrk\xe7e\n" + made.ca), ""),
             (dataclasses.replace(good, tls_server_name=""), r"is not trusted \(IP address mismatch"),
             (dataclasses.replace(good, ca_data=b""), r"is not trusted \(.*certificate.*certificate-authority-data"),
             (dataclasses.replace(good, client_certificate_data=b"", client_key_data=b""), "worker: "),
@@ -283,6 +285,7 @@ def test_tls_without_memory_files_leaves_no_file_behind(tmp_path: Path, monkeypa
     ("fields", "err"),
     [
         ({"ca_data": b"no pem"}, "certificate-authority-data holds no usable PEM certificate"),
+        ({"ca_data": b"\xff\xfe"}, "certificate-authority-data holds no usable PEM certificate"),
         ({"client_certificate_data": b"x"}, "client-certificate-data and client-key-data must be given together"),
         (
             {"client_certificate_data": b"x", "client_key_data": b"y"},

@@ -163,6 +163,15 @@ async def test_a_database_that_says_nothing_is_told_in_time(world: World, silent
             "failed",
             "lacks EXECUTE on controlplane.append_batch",
         ),
+        *(
+            (f"REVOKE {right} FROM {ROLE}", "rights", "failed", f"lacks {told}")
+            for right, told in (
+                ("EXECUTE ON FUNCTION controlplane.known_to_log", "EXECUTE on controlplane.known_to_log"),
+                ("EXECUTE ON FUNCTION controlplane.keep_read_models", "EXECUTE on controlplane.keep_read_models"),
+                ("SELECT ON controlplane.batches", "SELECT on controlplane.batches"),
+                ("USAGE ON SCHEMA controlplane", "USAGE on schema controlplane"),
+            )
+        ),
         (f"REVOKE USAGE ON SCHEMA audit FROM {ROLE}", "rights", "failed", "lacks USAGE on schema audit"),
         (f"REVOKE SELECT ON audit.events FROM {ROLE}", "rights", "failed", "lacks SELECT on audit.events"),
         (

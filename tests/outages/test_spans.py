@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -11,9 +13,12 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from controlplane.controllers.connectivity.events import ClusterRecovered
+from controlplane.log.event import Recorded
 from controlplane.runtime.otel import exporting
 from tests.outages.stage import Stage
 from tests.support.deep import deep_after
+from tests.support.waiting import PATIENCE
 
 
 class Collector:
@@ -96,6 +101,34 @@ async def test_a_collector_gets_the_way_from_a_watch_line_to_what_settled_the_re
             if one.key == "service.name"
         }
         assert resource == "controlplane"
+
+
+async def test_a_collector_that_does_not_answer_keeps_no_process_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries wait ten seconds for each batch, and there may be sixteen."""
+    monkeypatch.setattr("controlplane.runtime.otel._LAST", 0.2)
+    connected = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with (
+        listening,
+        asyncio.timeout(PATIENCE),
+        exporting(f"http://127.0.0.1:{port}/v1/traces", "main", 1.0) as spans,
+    ):
+        now = datetime.now(UTC)
+        for position in range(1, 16_000):
+            event = ClusterRecovered()
+            spans.folded(
+                Recorded(
+                    position=position, stream="cluster/a", version=position, event=event, recorded_at=now, trace="a"
+                )
+            )
+        await connected.wait()
 
 
 def way(known: dict[tuple[bytes, bytes], Span], span: Span) -> list[str]:

@@ -42,6 +42,7 @@ class Reviews:
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.forbidden = False
+        self.credentials = ""  # whose own token the questions need, "" for none
         self.revoked: set[str] = set()
         self.allows: Callable[[dict[str, Any]], bool] = _of_workloads
 
@@ -62,6 +63,9 @@ class Reviews:
         return web.json_response({"spec": spec, "status": {"allowed": allowed}}, status=201)
 
     async def _taken(self, request: web.Request) -> dict[str, Any]:
+        if self.credentials and request.headers.get("Authorization") != f"Bearer {self.credentials}":
+            said = {"kind": "Status", "status": "Failure", "reason": "Unauthorized", "code": 401}
+            raise web.HTTPUnauthorized(text=str(said).replace("'", '"'), content_type="application/json")
         if self.forbidden:
             said = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403}
             raise web.HTTPForbidden(text=str(said).replace("'", '"'), content_type="application/json")

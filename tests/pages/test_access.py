@@ -3,6 +3,7 @@ reviews over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,8 +11,13 @@ import httpx2
 import msgspec
 import pytest
 
+from controlplane.clusters.kubeconfig import ClientConfig
+from controlplane.clusters.streams import ApiServer
+from controlplane.clusters.transport import Transport
+from controlplane.pages import server
 from controlplane.pages.access import Access
 from controlplane.pages.app import create_app
+from controlplane.pages.beside import listen
 from controlplane.pages.follower import Follower
 from controlplane.pages.readers import Readers, connector
 from controlplane.pages.routes import API, PAGES, path_parameters
@@ -183,6 +189,16 @@ async def test_headers_of_anybody_else_than_the_proxy_say_nothing(world: World) 
         assert (await client.get("/", headers=twice)).status_code == 401
 
 
+async def test_whom_the_proxy_names_is_in_the_group_of_all_who_are_authenticated(world: World) -> None:
+    """As everybody is to whom the API server itself answers: roles may be bound to that group."""
+    world.reviews.allows = lambda spec: "system:authenticated" in spec["groups"]
+    async with world.client(authentication="proxy", trusted_proxies=("10.0.0.0/24",)) as client:
+        assert (await client.get("/workloads", headers=proxied("ada"))).status_code == 200
+        for name in ("nobody", "ada"):
+            assert (await client.get(FOREIGN, headers=proxied(name))).status_code == 200, name
+        assert (await client.get(FOREIGN, headers=proxied("system:anonymous"))).status_code == 404
+
+
 async def test_answers_are_kept_for_a_minute_and_no_longer(world: World) -> None:
     now, settings = [0.0], msgspec.structs.replace(WebSettings(), authentication="token")
     access = Access(settings, world.cluster, clock=lambda: now[0])
@@ -214,3 +230,28 @@ async def test_a_cluster_that_does_not_say_shows_nothing(world: World) -> None:
         answer = await client.get(f"{API}/workloads", headers=proxied("auditor"))
         assert answer.status_code == 503
         assert "does not answer" in answer.json()["error"]
+
+
+async def test_the_pages_own_credentials_may_be_written_anew_while_they_are_served(fleet_url: str) -> None:
+    async with reviewing() as (reviews, reached):
+        reviews.credentials = own = "first"
+
+        async def open_management() -> ApiServer:
+            return Transport("management", ClientConfig(server=reached.config.server, token=own))
+
+        settings = msgspec.structs.replace(
+            Settings(), web=msgspec.structs.replace(WebSettings(), authentication="token")
+        )
+        stop, up = asyncio.Event(), asyncio.Event()
+        with listen("127.0.0.1", 0) as listening:
+            serving = asyncio.create_task(server.serve(settings, fleet_url, stop, open_management, listening, up.set))
+            await up.wait()
+            base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            async with httpx2.AsyncClient(base_url=base) as pages:
+                assert (await pages.get("/events/202", headers=token("auditor"))).status_code == 200
+                reviews.credentials = own = "second"
+                assert (await pages.get("/events/202", headers=token("grace"))).status_code == 404
+            stop.set()
+            await serving
+        kinds = [spec["token"] for kind, spec in reviews.asked if kind == "TokenReview"]
+        assert kinds == ["t-auditor", "t-grace"]

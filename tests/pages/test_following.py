@@ -19,6 +19,8 @@ import pytest
 from controlplane.audit.reads import READ, LogReader
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.connectivity.local_connection import service_started, service_stopped
+from controlplane.controllers.multikueue.observations import WorkloadObserved
+from controlplane.controllers.scheduling.events import PendingPodObserved
 from controlplane.log.event import NewEvent
 from controlplane.pages import server
 from controlplane.pages.beside import listen
@@ -86,6 +88,26 @@ def test_followed_from_anywhere_is_as_read_at_once(
             with follower_of(url) as whole:
                 assert rows_of(follower) == rows_of(whole)
                 assert follower.trends.of("", story().now) == whole.trends.of("", story().now)
+    finally:
+        postgres_server.drop(name)
+
+
+def test_a_stream_that_cannot_be_folded_stops_no_page(postgres_server: postgres.Server, migrated_template: str) -> None:
+    """The log keeps such an event for ever, and every reader comes by it again."""
+    name, events = postgres.new_name("odd"), appended()
+    pod = PendingPodObserved(uid="1", resource_version="1", scheduler="s")
+    seen = next(one.event for one in events if isinstance(one.event, WorkloadObserved))
+    odd = [NewEvent(stream=stream, event=pod) for stream in ("pod/nameless", "candidate/nameless", "workload/a/b/c")]
+    odd += [NewEvent(stream="workload/nameless", event=seen)]
+    url = postgres_server.create(name, migrated_template)
+    try:
+        tell(url, [*events[:100], *odd])
+        with follower_of(url) as follower:
+            assert follower.position == 104
+            tell(url, [*odd, *events[100:]])
+            until_at(follower, len(events) + 8)
+            assert follower.ready
+            assert rows_of(follower)
     finally:
         postgres_server.drop(name)
 
@@ -262,6 +284,23 @@ async def test_new_positions_are_told_and_a_stream_that_broke_goes_on(database_u
         stop.set()
         await asyncio.wait_for(serving, PATIENCE)
     assert LogReader.connect(database_url).head() == 120
+
+
+async def test_whoever_asks_for_the_head_of_the_stream_holds_none_open(database_url: str) -> None:
+    await write(database_url, appended()[:10], types=READ)
+    stop, up = asyncio.Event(), asyncio.Event()
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        serving = asyncio.create_task(server.serve(Settings(), database_url, stop, no_cluster, listening, up.set))
+        await up.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HEAD /stream HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(PATIENCE):
+            answer = await reader.read()
+        assert b"content-type: text/event-stream" in answer
+        writer.close()
+        stop.set()
+        await serving
 
 
 def test_times_are_utc_whatever_the_database_says(postgres_server: postgres.Server, migrated_template: str) -> None:

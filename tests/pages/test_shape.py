@@ -63,6 +63,18 @@ def test_nothing_is_inline_and_nothing_leads_elsewhere(pages: TestClient, addres
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize("address", ["/workloads", f"{API}/workloads"])
+def test_a_page_that_cannot_be_made_has_the_same_headers(
+    pages: TestClient, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site: Any = pages.app.state.site  # type: ignore[attr-defined]
+    monkeypatch.setattr(site, "readers", None)
+    answer = pages.get(address)
+    assert answer.status_code == 500
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
 def test_no_address_takes_anything_but_get_and_head(pages: TestClient) -> None:
     """So there is nothing that another site could have a browser post."""
     for route in pages.app.routes:  # type: ignore[attr-defined]

@@ -7,7 +7,11 @@ from collections import Counter
 
 import psycopg
 
+from controlplane.controllers.connectivity.events import EVENTS
 from controlplane.kube.kinds import PODS, Kind
+from controlplane.log.codec import Codec
+from controlplane.log.connect import Database
+from controlplane.log.postgres import PostgresLog
 from controlplane.simulation.apiserver.faults import MatchedRequest
 from controlplane.simulation.apiserver.history import Commit
 from tests.scheduling.stage import Cluster, staged, until
@@ -154,3 +158,27 @@ async def test_the_cluster_goes_away_and_comes_back(database_url: str) -> None:
         cluster.server.faults.remove(cut)
         await until(lambda: cluster.on("meanwhile") == "a", within=40)
         await until(lambda: replica.ready)
+
+
+async def test_who_does_not_lead_any_more_reports_no_pods_and_no_nodes(database_url: str) -> None:
+    """Else both replicas would, and the one that does not look would say for ever what it saw last."""
+    async with staged(database_url) as stage:
+        cluster = stage.cluster
+        cluster.node("a", cpu="1")
+        replica = await stage.replica()
+        cluster.pod("too-much", cpu="100")
+
+        def waiting() -> list[float]:
+            read = replica.metrics.registry.get_sample_value
+            counts = (
+                read("controlplane_scheduler_pending_pods", {"queue": str(place)})
+                for place in ("active", "unschedulable")
+            )
+            return [*(count for count in counts if count), *filter(None, [read("controlplane_scheduler_nodes")])]
+
+        await until(lambda: waiting() == [1, 1])
+        async with PostgresLog(Database(database_url), Codec(EVENTS), log=stage.settings.scheduler.log) as log:
+            assert await log.lead("another", await log.heartbeat()) is not None
+            await until(lambda: not replica.leads)
+            assert waiting() == []
+        await until(lambda: replica.leads and waiting() == [1, 1])

@@ -129,6 +129,7 @@ MERGED = f"multikueue:\n  kinds:\n{tenfold('{k: 1}', '{{<<: [{}]}}')}"
             'quota:\n  managedJobsNamespaceSelector: "team in (a"\n',
             ":2: quota.managedJobsNamespaceSelector 'team in (a' is not a label selector such as",
         ),
+        ('webhook:\n  certificate: "a\\0b"\n', ":2: webhook.certificate must be the path of a file, not"),
         ("a: \x00", ": is not valid YAML"),
         ("log:\n  level: !!int \n", ":2: log.level has a value that cannot be read"),
         ("log:\n  level: !!bool maybe\n", ":2: log.level has a value that cannot be read"),
@@ -157,6 +158,33 @@ def test_a_boolean_where_it_is_no_word_is_refused(tmp_path: Path, key: str) -> N
     section, _, rest = key.partition(".")
     (said,) = problems(write(tmp_path, f"{section}:\n  {rest}\n"))
     assert "write it in quotes, not as the bool True" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("webhook:\n  certificate: c\n  port: 8080\n", ["webhook.port is 8080, as is http.port"]),
+        ("webhook:\n  certificate: c\n  port: 8080\nhttp:\n  address: 127.0.0.1\n", ["webhook.port is 8080"]),
+        ("webhook:\n  certificate: c\n  port: 8080\n  address: 127.0.0.2\nhttp:\n  address: 127.0.0.1\n", []),
+        ('webhook:\n  certificate: c\n  port: 8080\n  address: "::"\n', []),
+        ("webhook:\n  port: 8080\n", []),
+        ("webhook:\n  certificate: c\n  port: 0\nhttp:\n  port: 0\n", []),
+        ("web:\n  serve: yes\n  port: 8080\n", ["web.port is 8080, as is http.port"]),
+        ("web:\n  port: 8080\n", []),
+        (
+            "quota:\n  mode: builtin\n  visibility:\n    certificate: c\nwebhook:\n  certificate: c\n  port: 8082\n",
+            ["quota.visibility.port is 8082, as is webhook.port"],
+        ),
+    ],
+)
+def test_what_one_process_serves_has_ports_of_its_own(tmp_path: Path, text: str, said: list[str]) -> None:
+    """Else it would say of itself that another program listens there already."""
+    file = write(tmp_path, text)
+    if not said:
+        load(file, {})
+        return
+    for one, expected in zip(problems(file), said, strict=True):
+        assert expected in one
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from controlplane.controllers.candidates.reasons import CandidateReason
 from controlplane.controllers.candidates.source import events
 from controlplane.controllers.candidates.source import observations as seen
 from controlplane.controllers.candidates.source.observations import SourcePodObserved
-from controlplane.log.event import Recorded
+from controlplane.log.event import NewEvent, Recorded
 from controlplane.telemetry import Metrics
 from tests.audit.script import Script
 from tests.candidates.stage import NS
@@ -45,6 +45,7 @@ class Meter:
                     version=versions[row.stream],
                     event=row.event,
                     cluster=row.cluster,
+                    caused_by=row.caused_by,
                     recorded_at=self.story.process.now,
                 )
             )
@@ -159,6 +160,37 @@ def test_what_an_api_server_does_not_take_is_refused_once() -> None:
         story.tick(2).settle()
         story.put(stream, no, "a")
     assert meter.hear().all() == {"offered a": 1, "refused a NotCreated": 1}
+
+
+def test_a_no_that_comes_behind_what_took_its_place_counts_nothing() -> None:
+    """The write is open no more, and another one to the same target is: nothing is remembered of that no."""
+    story = Told("a")
+    meter = Meter(story)
+    story.pod().settle()
+    first = next(n for n, row in enumerate(story.rows, 1) if isinstance(row.event, events.CandidateRequested))
+    asked = story.rows[first - 1].event
+    assert isinstance(asked, events.CandidateRequested)
+    story.put(f"sourcepod/{NS}/web", asked, "a")
+    no = events.CandidateWriteFailed(
+        target=asked.target, action="CandidateRequested", code=403, error="Forbidden", message="no", failures=1,
+        retry_at=story.process.now,
+    )  # fmt: skip
+    late = NewEvent(stream=f"sourcepod/{NS}/web", event=no, cluster="a", caused_by=first)
+    story.process.append(late)
+    assert meter.hear().all() == {"offered a": 1}
+
+
+def test_a_stream_that_cannot_be_folded_stops_no_counting() -> None:
+    story = Told("a")
+    meter = Meter(story)
+    story.pod().settle()
+    odd = next(row.event for row in story.rows if isinstance(row.event, SourcePodObserved))
+    found = [
+        Recorded(position=n, stream=stream, version=1, event=event, cluster="a", recorded_at=story.process.now)
+        for n, (stream, event) in enumerate([("sourcepod/nameless", odd), ("sourcepod/nameless", odd)], 1000)
+    ]
+    meter.measure.folded(found, live=True)
+    assert meter.hear().all() == {"offered a": 1}
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,18 @@ def test_a_cluster_that_was_removed_is_not_reported() -> None:
     assert meter.read("cluster_connected", cluster="b") == 1
 
 
+def test_writes_to_a_cluster_that_was_removed_are_reported_while_there_are_some() -> None:
+    meter = Meter(Script("a", "b")).report()
+    meter.measure.effects({"a": 2, "b": 0})
+    gone = MultiKueueClusterGone(namespace="", name="a", uid="c-a")
+    meter.script.put(NewEvent(stream="cluster/a", event=gone, cluster="@management"))
+    meter.script.put(at("a", ClusterDisconnected(reason="Removed")))
+    meter.report().measure.effects({"a": 2, "b": 0})
+    assert [meter.read("effects_open", cluster=name) for name in "ab"] == [2, 0]
+    meter.report().measure.effects({"a": 0, "b": 0})
+    assert [meter.read("effects_open", cluster=name) for name in "ab"] == [None, 0]
+
+
 def test_doubts_are_counted() -> None:
     script = Script("a")
     since = len(script.recorded)

@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from controlplane.app.candidates.kubelet import trusting
 from controlplane.kube.api_requests import RequestAttributes
 from controlplane.kube.front_proxy import UserInfo, front_proxy
 from controlplane.kube.kinds import Json
@@ -203,6 +204,19 @@ async def test_both_authorities_count_while_both_are_named(served: Server, clien
     both.write_bytes((folder / "front" / "ca.crt").read_bytes() + (folder / "other" / "ca.crt").read_bytes())
     served.running.trust(front_proxy(config_map(both)))
     assert await refused(client, "front") == await refused(client, "other") == 200
+
+
+async def test_what_is_written_beside_an_authority_may_be_in_any_language(
+    served: Server, client: Client, folder: Path
+) -> None:
+    """A bundle has comments, and API servers do not mind them."""
+    written = folder / "written.crt"
+    written.write_text(f"# Türkçe\n{(folder / 'other' / 'ca.crt').read_text()}# é\n", encoding="utf-8")
+    served.running.trust(front_proxy(config_map(written)))
+    assert await refused(client, "other") == 200
+    written.write_bytes(b"# T\xfcrk\xe7e\n" + (folder / "front" / "ca.crt").read_bytes())
+    certificate = Certificate(str(folder / "served" / "server.crt"), str(folder / "served" / "server.key"))
+    assert trusting(certificate, str(written)).common_name(None) is None
 
 
 async def test_what_is_no_authority_leaves_the_one_before_in_force(

@@ -17,6 +17,7 @@ from controlplane.app.service import Service
 from controlplane.app.visibility import AccessReviews, FrontProxyReader, serving
 from controlplane.clusters.protocol import ApiError, Unreachable
 from controlplane.clusters.streams import ApiServer
+from controlplane.controllers.quota.admission.pending_workloads import PendingLine
 from controlplane.kube import visibility
 from controlplane.kube.access import SUBJECT_ACCESS_REVIEWS
 from controlplane.kube.api_requests import attributes
@@ -40,7 +41,7 @@ class Cluster:
     def __init__(self, says: Callable[[Json], Any], found: Json | Exception | None = None) -> None:
         self.says, self.found, self.reviews = says, found, list[Json]()
 
-    async def create(self, kind: Kind, namespace: str, body: Json) -> Json:
+    async def create(self, kind: Kind, namespace: str, body: Json, *, field_manager: str = "") -> Json:
         assert (kind, namespace) == (SUBJECT_ACCESS_REVIEWS, "")
         self.reviews.append(body)
         answer = self.says(body["spec"])
@@ -50,7 +51,7 @@ class Cluster:
             await asyncio.Event().wait()
         return {"status": answer}
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json:
+    async def get(self, kind: Kind, namespace: str, name: str, timeout: float | None = None) -> Json:
         assert (kind.name, namespace, name) == ("configmaps", "kube-system", "extension-apiserver-authentication")
         if isinstance(self.found, Exception):
             raise self.found
@@ -249,8 +250,39 @@ async def test_it_is_served_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
             assert (await client.ask(path, user="joe")).status == 403
 
 
+async def test_credentials_that_were_written_anew_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "READ_AGAIN", 0.01)
+    make(tmp_path)
+    before = Cluster(lambda spec: ApiError(401, "Unauthorized", "no"), ApiError(401, "Unauthorized", "no"))
+    after = Cluster(lambda spec: {"allowed": True}, config_map(tmp_path / "front" / "ca.crt"))
+    opened = iter([before, after])
+    service = cast("Service", SimpleNamespace(admission=None, current=False))
+    certificate = Certificate(str(tmp_path / "server" / "server.crt"), str(tmp_path / "server" / "server.key"))
+
+    async def open_server() -> ApiServer:
+        return next(opened).port
+
+    chosen = VisibilitySettings(address="127.0.0.1", port=0)
+    async with serving(chosen, certificate, service, open_server) as served, asyncio.timeout(PATIENCE):
+        client = Client(tmp_path, served.port)
+        while True:
+            try:
+                answer = await client.ask("/apis")
+                break
+            except (OSError, aiohttp.ClientError):  # the front proxy is not known yet
+                await asyncio.sleep(0.05)
+        assert answer.status == 200
+
+
 # --- what it says of itself
 # --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 1000])
+def test_behind_the_last_position_there_is_nobody(offset: int) -> None:
+    line = PendingLine([], lambda info: (0.0, True, (0, 0, 0, "")), {})
+    asked = visibility.limits({"offset": str(offset), "limit": "1000"})
+    assert line.of_cluster_queue(*asked) == line.of_local_queue("ns/queue", *asked) == []
 
 
 def test_discovery_is_kueues() -> None:

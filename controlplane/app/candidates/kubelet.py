@@ -18,6 +18,7 @@ import structlog
 
 from controlplane.app.visibility import AccessReviews
 from controlplane.clusters.protocol import ClusterError, ClusterPort
+from controlplane.clusters.reopened import reopened
 from controlplane.clusters.streams import ApiServer
 from controlplane.clusters.tunnel import Stream, Tunnels
 from controlplane.controllers.candidates.source.observations import CandidateBound
@@ -137,7 +138,7 @@ def trusting(certificate: Certificate, client_authority: str) -> ClientAuthority
     """Return the side of TLS that knows clients by an authority in a file; `CertificateError` if it cannot be used."""
     authority = ClientAuthority(certificate)
     try:
-        authority.trust(Path(client_authority).expanduser().read_text())
+        authority.trust(Path(client_authority).expanduser().read_bytes().decode("ascii", "ignore"))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         said = getattr(error, "strerror", None) or error
         raise CertificateError(f"{client_authority} holds no authority in PEM ({said})") from None
@@ -152,7 +153,7 @@ async def serving(
     open_server: Callable[[], Awaitable[ApiServer]],
 ) -> AsyncIterator[KubeletServer]:
     """Serve the kubelet API while the block runs. Raises `ListenError`."""
-    cluster = await open_server()
+    cluster = await reopened(open_server)
     try:
         server = KubeletServer(VirtualKubelet(service, cluster), authority)
         await server.listen(chosen.address, chosen.port, SECTION)

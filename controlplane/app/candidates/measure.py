@@ -28,6 +28,7 @@ from controlplane.controllers.candidates.source.observations import (
 )
 from controlplane.controllers.candidates.source.state import STREAM, SourceState, fold
 from controlplane.log.event import Recorded, Unknown
+from controlplane.log.folding import Folding
 from controlplane.runtime.measure import exemplar
 from controlplane.runtime.writes import says_no
 from controlplane.telemetry import Metrics
@@ -51,6 +52,7 @@ class CandidateMeasure:
         self._metrics, self._placing = metrics.candidates, placing
         self._states = dict(placing.sources)
         self._elected: dict[str, datetime] = {}
+        self._folding = Folding(self._take)  # what cannot be folded is left alone here as well
 
     def folded(self, events: Sequence[Recorded]) -> None:
         """Count what some more events brought about."""
@@ -59,9 +61,7 @@ class CandidateMeasure:
             stream = recorded.stream
             if not stream.startswith(f"{STREAM}/") or isinstance(recorded.event, Unknown):
                 continue
-            before = self._states.get(stream) or SourceState.initial(stream)
-            after = self._states[stream] = fold(before, recorded)
-            self._count(before, after, recorded)
+            self._folding(recorded)
             touched.add(stream)
         for stream in touched:  # share what the controller holds instead of keeping another of the same
             known = self._placing.sources.get(stream)
@@ -70,6 +70,11 @@ class CandidateMeasure:
                 self._elected.pop(stream, None)
             else:
                 self._states[stream] = known
+
+    def _take(self, recorded: Recorded) -> None:
+        before = self._states.get(recorded.stream) or SourceState.initial(recorded.stream)
+        after = self._states[recorded.stream] = fold(before, recorded)
+        self._count(before, after, recorded)
 
     def _count(self, before: SourceState, after: SourceState, recorded: Recorded) -> None:
         event, metrics = recorded.event, self._metrics
@@ -117,7 +122,8 @@ class CandidateMeasure:
 
     def _count_failure(self, before: SourceState, after: SourceState, event: CandidateWriteFailed) -> None:
         """Count a candidate that an API server does not take: once, however often it is tried again."""
-        if event.action != CandidateRequested.__name__ or not says_no(after.trouble[event.target]):
+        now = after.trouble.get(event.target)  # None for a no that came late: another write took the place of its own
+        if event.action != CandidateRequested.__name__ or now is None or not says_no(now):
             return
         last = before.trouble.get(event.target)
         if last is None or not says_no(last):
