@@ -139,8 +139,9 @@ async def test_views_answer_to_people_and_to_the_service_on_each_node(database_u
     """For one log and over all; whoever asks a view is who asks the nodes. Bodies are not for people."""
     async with postgres_opener(database_url) as opener:
         for name in ("main", "other"):
-            await opener(name).take_epoch("one")
-            await opener(name).append(request(saw("a", 1)))
+            log = opener(name)
+            await log.take_epoch("one")
+            await log.append(request(saw("a", 1)))
     refused = REFUSED | ({"job_labels"} if role == "controlplane_reader" else set())
     nodes = rows(database_url, "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive")
     assert len(nodes) == 3
