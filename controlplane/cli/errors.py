@@ -154,6 +154,7 @@ def _moved_on(error: BaseException) -> Sentence:
 _KNOWN: tuple[tuple[str, str, Callable[[BaseException], Sentence]], ...] = (
     ("controlplane.settings.load", "SettingsError", _settings),
     ("controlplane.log.schema", "SchemaError", _as(Exit.DATABASE)),
+    ("controlplane.log.retention", "PurgeError", _as(Exit.DATABASE)),
     ("controlplane.log.event", "LogUnavailable", _unavailable),
     ("controlplane.log.event", "LogGap", _as(Exit.DATABASE)),
     ("controlplane.log.event", "LogError", _moved_on),

@@ -39,6 +39,15 @@ EVERYWHERE: LiteralString = "controlplane.bodies"
 """What belongs to no log: bodies are known by their hash, and logs share them."""
 SHARDS = 8
 ROLES: tuple[LiteralString, ...] = ("controlplane_service", "controlplane_reader")
+SHOWN: tuple[LiteralString, ...] = (
+    "controlplane.events",
+    "controlplane.streams",
+    "controlplane.archives",
+    *(table for table in TABLES if table.startswith("read_models.")),
+)
+"""What the views of `audit` show whole. A node is asked for rows of tables, not of a view, by whoever asks the view: so
+the roles need the right to read them. `bodies` is not among them: it is not for readers."""
+_VIEWS: LiteralString = "SELECT viewname FROM pg_views WHERE schemaname = 'audit' ORDER BY viewname"
 
 _CHANGES = Path(__file__).with_name("citus.sql")
 _EVERY_FUNCTION = ("SET plan_cache_mode TO 'force_generic_plan'", "SET plan_cache_mode TO 'auto'")
@@ -85,7 +94,17 @@ def distribute(url: str, shards: int = SHARDS) -> list[str]:
             asleep = connection.execute("SELECT NOT rolcanlogin FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
             if asleep == (True,):
                 connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(role)))
+        _let_read(connection)
     return done
+
+
+def _let_read(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Let the roles read what the views show, on all nodes: a view comes to another node without its rights."""
+    roles = sql.SQL(", ").join(map(sql.Identifier, ROLES))
+    views = (f"audit.{view}" for (view,) in connection.execute(_VIEWS))
+    names = sql.SQL(", ").join(sql.Identifier(*name.split(".")) for name in (*SHOWN, *views))
+    connection.execute(sql.SQL("GRANT USAGE ON SCHEMA audit, controlplane, read_models TO {}").format(roles))
+    connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(names, roles))
 
 
 def changes() -> Mapping[tuple[str, int], Sequence[tuple[str, str]]]:

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from controlplane.log import citus, schema
 from controlplane.log.archive.manifest import ArchiveError
 from controlplane.log.schema import libpq_url
 from controlplane.log.verify import verify
+from tests.audit.database import VIEWS
 from tests.cli.processes import finished
 from tests.log import archived
 from tests.log.words import everything, postgres_opener, request, saw
 
 DISTRIBUTED = os.environ.get("CONTROLPLANE_TEST_CITUS_URL", "")
 needs_citus = pytest.mark.skipif(not DISTRIBUTED, reason="needs a Citus coordinator (CONTROLPLANE_TEST_CITUS_URL)")
+REFUSED = {
+    "config_changes",
+    "outage_workloads",
+    "outages",
+    "pending_reasons",
+    "quota_usage",
+    "runs",
+    "usage",
+    "workload_timeline",
+}
 plain = pytest.mark.undistributed("it is about a PostgreSQL without Citus")
 
 
@@ -117,6 +131,35 @@ async def test_logs_are_appended_to_at_once_and_each_verifies(database_url: str)
     assert rows(database_url, where, names) == [(2,)]
     verified = [finished("log", "verify", "--database-url", database_url, "--log", name) for name in names]
     assert [(one.returncode, one.stderr) for one in verified] == [(0, "")] * 6
+
+
+@needs_citus
+@pytest.mark.parametrize("role", citus.ROLES)
+async def test_views_answer_to_people_and_to_the_service_on_each_node(database_url: str, role: str) -> None:
+    """For one log and over all; whoever asks a view is who asks the nodes. Bodies are not for people."""
+    async with postgres_opener(database_url) as opener:
+        for name in ("main", "other"):
+            log = opener(name)
+            await log.take_epoch("one")
+            await log.append(request(saw("a", 1)))
+    refused = REFUSED | ({"job_labels"} if role == "controlplane_reader" else set())
+    nodes = rows(database_url, "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive")
+    assert len(nodes) == 3
+    for host, port in nodes:
+        given = make_conninfo(libpq_url(database_url), host=host, port=port)
+        with psycopg.connect(given, autocommit=True) as connection:
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+            assert set(refused_views(connection)) == refused
+            assert len(connection.execute("SELECT FROM audit.events").fetchall()) == 2
+
+
+def refused_views(connection: psycopg.Connection[Any]) -> Iterator[str]:
+    for view in VIEWS:
+        for which in ("WHERE log = 'main'", ""):
+            try:
+                connection.execute(sql.SQL("SELECT * FROM audit.{} {}").format(sql.Identifier(view), sql.SQL(which)))
+            except psycopg.Error:
+                yield view
 
 
 @needs_citus

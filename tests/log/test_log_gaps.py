@@ -86,6 +86,7 @@ async def test_a_read_is_one_statement_also_where_nothing_follows(
     assert asked == 2
 
 
+@pytest.mark.undistributed("events do not leave a log that Citus distributes")
 @pytest.mark.parametrize("whole", [False, True], ids=["the first that is there", "all that are there"])
 async def test_what_is_in_archives_is_no_gap_and_what_was_removed_behind_it_is(
     database_url: str, tmp_path: Path, whole: bool

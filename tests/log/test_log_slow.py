@@ -19,6 +19,7 @@ from tests.log.words import ROLE, TYPES, Saw, everything, request, saw
 from tests.outages.wire import Wire
 from tests.support.waiting import PATIENCE
 
+untriggered = pytest.mark.undistributed("Citus has no triggers on a table that it distributes")
 LIMIT = 0.1
 SLOW = """
 CREATE FUNCTION controlplane.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$;
@@ -38,6 +39,7 @@ def slow(url: str, *, commit: bool) -> Iterator[None]:
         owner.execute("DROP FUNCTION controlplane.slow() CASCADE")
 
 
+@untriggered
 @pytest.mark.parametrize("commit", [False, True], ids=["its inserts", "its commit"])
 async def test_an_append_that_needs_more_time_than_it_has_lands(database_url: str, commit: bool) -> None:
     """It was sent again for ever, with the same limit each time."""
@@ -95,6 +97,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for_longer(database_url:
         await wire.stop()
 
 
+@untriggered
 async def test_a_log_that_was_slow_has_each_event_once(database_url: str) -> None:
     """Many callers at once, while batches need longer than they may."""
     database = Database(database_url, ROLE, statement_timeout=LIMIT)
