@@ -186,7 +186,7 @@ class Loop:
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
-            given_back(self.queue, hold.pod, seconds)
+            given_back(self.queue, self.view.cluster.gangs, hold.pod, seconds)
             if (answer := protocol.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
         self.gangs.gated(identity, now)
@@ -221,7 +221,7 @@ class Loop:
             hold.framework.post_bind(hold.state, hold.pod, hold.node)
         else:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-            given_back(self.queue, hold.pod, now.timestamp())
+            given_back(self.queue, self.view.cluster.gangs, hold.pod, now.timestamp())
 
     def _tells(self, identity: str) -> bool:
         """Whether what a pod shows of its status may be of our own making, and overtaken."""
