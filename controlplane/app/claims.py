@@ -54,8 +54,14 @@ def scheduler_lease_names(settings: Settings, profiles: Sequence[str]) -> list[s
 
     They are taken in this order, which is the same for all: of two with some in common one gets no further than the
     first of these."""
-    found = sorted(_name(f"scheduler.{profile}") for profile in profiles)
-    return [_name("candidate-target"), *found] if settings.scheduler.takes_candidates else found
+    return list(scheduler_leases(settings, profiles))
+
+
+def scheduler_leases(settings: Settings, profiles: Sequence[str]) -> dict[str, str]:
+    """Return the Leases of a scheduler by name, with what each of them is for."""
+    found = {_name(f"scheduler.{profile}"): f"the pods of the profile {profile}" for profile in profiles}
+    candidates = {_name("candidate-target"): "the Candidates of the cluster"}
+    return (candidates if settings.scheduler.takes_candidates else {}) | dict(sorted(found.items()))
 
 
 def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | None:
