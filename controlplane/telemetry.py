@@ -321,6 +321,9 @@ class Metrics:
             Gauge, "scheduler_pending_pods", "queue", "Pods that wait, by their place in the queue."
         )
         self.scheduler_nodes = new(Gauge, "scheduler_nodes", "", "Nodes in the snapshot.")
+        self.takes_candidates = new(
+            Gauge, "scheduler_takes_candidates", "", "1 if it leads and takes the cluster's Candidates, else 0."
+        )
 
     def _make_local(self) -> None:
         """PodGroups and PipelineRuns of one's own cluster."""
