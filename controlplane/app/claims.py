@@ -63,8 +63,8 @@ def scheduler_lease_names(settings: Settings, profiles: Sequence[str]) -> list[s
 def scheduler_leases(settings: Settings, profiles: Sequence[str]) -> dict[str, str]:
     """Return the Leases of a scheduler by name, with what each of them is for."""
     found = {_name(f"scheduler.{profile}"): f"the pods of the profile {profile}" for profile in profiles}
-    candidates = {_CANDIDATES: "the Candidates of the cluster"}
-    return (candidates if settings.scheduler.takes_candidates else {}) | dict(sorted(found.items()))
+    shared = {_CANDIDATES: "the Candidates of the cluster"}
+    return (shared if settings.scheduler.takes_candidates else {}) | dict(sorted(found.items()))
 
 
 def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | None:

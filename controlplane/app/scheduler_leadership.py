@@ -110,7 +110,7 @@ class SchedulerTerm(LeadershipTerm):
             self._hosted.leave_candidates()
             self._health.set("leader", True, f"leads; {self._claims.left}")
             self._claims.returned = lambda: None if failure.done() else failure.set_result(None)
-        self.measure.takes_candidates(self._hosted.targets.takes)
+        self.measure.takes_candidates(takes=self._hosted.targets.takes)
         await self._together(self._home, [self._cycles.run()], failure, stop)
 
     async def close(self) -> None:

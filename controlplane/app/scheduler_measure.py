@@ -42,7 +42,12 @@ class SchedulerMeasure(ProcessMeasure):
             self._metrics.schedule_attempts.labels(result=result).inc(count - self._counted[result])
             self._counted[result] = count
 
-    def takes_candidates(self, takes: bool) -> None:
+    def follows(self) -> None:
+        """Say that this process does not lead."""
+        super().follows()
+        self.takes_candidates(takes=False)
+
+    def takes_candidates(self, *, takes: bool) -> None:
         """Say whether Candidates are this scheduler's now."""
         self._metrics.takes_candidates.set(takes)
 

@@ -16,7 +16,7 @@ import yaml
 
 from controlplane.app.claims import lease_names, scheduler_leases
 from controlplane.controllers.jobframework.hosting import policy_of as jobframework_policy
-from controlplane.controllers.manifests import HOSTED
+from controlplane.controllers.manifests import HOSTED, ROLES_OF_SCHEDULER
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.rights import rights as rights_of_kind
@@ -41,7 +41,6 @@ class NeededRight(Value):
 
 
 LEASES_OF_SCHEDULER = "deploy/scheduler/leases.yaml"
-_SCHEDULER = ("scheduler/clusterrole.yaml", "scheduler/candidates.yaml")
 _EACH_CYCLE = frozenset({"pods", "nodes", "poddisruptionbudgets", "pods/binding", "pods/status"})
 _GRANTED = tuple(granted for one in HOSTED for granted in one.rights)
 
@@ -80,7 +79,7 @@ def needed_on_workers(settings: Settings) -> list[NeededRight]:
 def needed_by_scheduler(settings: Settings) -> list[NeededRight]:
     """Return what a scheduler has to be allowed on its cluster, beside its Leases. What it does not find there, or may
     not see, does not count in a cycle; without some of it there is no cycle."""
-    manifests = _SCHEDULER if settings.scheduler.takes_candidates else _SCHEDULER[:1]
+    manifests = ROLES_OF_SCHEDULER if settings.scheduler.takes_candidates else ROLES_OF_SCHEDULER[:1]
     found = {
         right: NeededRight(right=right, manifest=f"deploy/{manifest}", needed=right.resource in _EACH_CYCLE)
         for manifest in reversed(manifests)
@@ -96,7 +95,7 @@ def leases_of_scheduler(settings: Settings, profiles: Sequence[str]) -> list[Nee
 
 def manifests() -> list[str]:
     """Return the manifests that are read, below the folder `deploy`."""
-    return [*(one.manifest for one in _GRANTED), *_SCHEDULER]
+    return [*(one.manifest for one in _GRANTED), *ROLES_OF_SCHEDULER]
 
 
 def _of_leases(settings: Settings, names: Sequence[str], manifest: str) -> list[NeededRight]:

@@ -63,8 +63,8 @@ class CandidateObserved(SourceObservation):
     without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
     is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
     if its source leaves that to us. `gates`: how the conditions stand, by its source, that the Pod's readiness waits
-    for; one that is not among them does not stand there, if it says anything of them at all (`gates_told`). `source_uid`:
-    which cluster made it, noted of a pod of a PodGroup: gangs are told apart by it."""
+    for; one that is not among them does not stand there, if it says anything of them at all (`gates_told`).
+    `source_uid`: which cluster made it, noted of a pod of a PodGroup: gangs are told apart by it."""
 
     origin: Origin
     template: str

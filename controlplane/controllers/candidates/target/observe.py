@@ -155,10 +155,13 @@ def candidate(obj: Json) -> Built:
             for entry in fields.items(status, "conditions", "status")
         ],
     )
-    if of_group(event) and (uid := _source_uid(obj)):
-        event = msgspec.structs.replace(event, source_uid=uid)
     bodies = (template,) if stored is None else (template, stored)
-    return candidate_stream(event.namespace, event.name), event, bodies
+    return candidate_stream(event.namespace, event.name), _with_source(event, obj), bodies
+
+
+def _with_source(event: events.CandidateObserved, obj: Json) -> events.CandidateObserved:
+    uid = _source_uid(obj) if of_group(event) else ""
+    return msgspec.structs.replace(event, source_uid=uid) if uid else event
 
 
 def _source_uid(obj: Json) -> str:

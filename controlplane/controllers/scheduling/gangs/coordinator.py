@@ -309,10 +309,9 @@ class GangCoordinator:
             return None
         known = self._noted.get(place)
         if known is None:
-            others = self._gangs.others(place)
-            if place.source and any(one.source == UNMARKED for one in others):
+            if self._gangs.is_ambiguous(place):
                 return None  # whose start the log of an earlier version tells of is not known yet
-            recalled, known = self.recorded.started(place, others)
+            recalled, known = self.recorded.started(place, self._gangs.others(place))
             self._noted[place] = known
             self._gangs.recall(place, recalled)
             if (until := self._gangs.resting(place)) is not None:

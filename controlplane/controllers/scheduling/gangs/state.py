@@ -120,9 +120,8 @@ class ClusterGangs:
 
     def _look_again(self, identities: Sequence[str]) -> None:
         """Have members be of the gang that they are of by what others say now."""
-        for identity in identities:
-            if (pod := self.pod(identity)) is not None:
-                self._take(pod)
+        for pod in filter(None, map(self.pod, identities)):
+            self._take(pod)
 
     def _take(self, pod: Pod) -> None:
         place, before = self._sources.of(pod), self._places.get(pod.identity)
@@ -280,6 +279,10 @@ class ClusterGangs:
     def others(self, place: Place) -> set[Place]:
         """Return the other gangs whose pods name the same PodGroup."""
         return self._of_name.get(place[:2], set()) - {place}
+
+    def is_ambiguous(self, place: Place) -> bool:
+        """Whether pods that do not say yet which source they are of may be of this gang."""
+        return bool(place.source) and any(one.source == UNMARKED for one in self.others(place))
 
     # ---------------------------------------------------------------- what the loop did
 
