@@ -63,32 +63,31 @@ class KnownSources:
     def of(self, pod: Pod) -> Place | None:
         """Return the gang of a pod, None if it names no PodGroup."""
         place = place_of(pod)
-        if place is None or place.uid:
-            return place
-        said = self._said.get(place, ())
-        return place._replace(uid=next(iter(said))) if len(said) == 1 else place
+        return place if place is None or place.uid else place._replace(uid=self._one(place))
 
     def put(self, pod: Pod) -> Sequence[str]:
-        """Take note of what a pod says; return who may be of another gang by that."""
-        place = place_of(pod)
-        if self._of.get(pod.identity) == place:
+        """Take note of what a pod says; return who is of another gang by that."""
+        place, before = place_of(pod), self._of.get(pod.identity)
+        if before == place:
             return ()
-        others = self.drop(pod.identity)
+        moved = self.drop(pod.identity)
         if place is None or not place.source:
-            return others
+            return moved
         self._of[pod.identity], by_name = place, place.by_name
+        one = self._one(by_name)
         if place.uid:
             self._said.setdefault(by_name, Counter())[place.uid] += 1
         else:
             self._silent.setdefault(by_name, {})[pod.identity] = None
-        return [*dict.fromkeys((*others, *self._silent.get(by_name, ())))]
+        return [*dict.fromkeys((*moved, *self._moved(by_name, one)))]
 
     def drop(self, identity: str) -> Sequence[str]:
-        """Forget a pod; return who may be of another gang by that."""
+        """Forget a pod; return who is of another gang by that."""
         place = self._of.pop(identity, None)
         if place is None:
             return ()
         by_name = place.by_name
+        one = self._one(by_name)
         silent, said = self._silent.get(by_name, {}), self._said.get(by_name, Counter[str]())
         silent.pop(identity, None)
         if place.uid:
@@ -98,7 +97,15 @@ class KnownSources:
         for table, left in ((self._silent, silent), (self._said, said)):
             if not left:
                 table.pop(by_name, None)
-        return [*silent]
+        return self._moved(by_name, one)
+
+    def _one(self, by_name: Place) -> str:
+        """Return the one cluster that members say, "" if none does, or several are said."""
+        said = self._said.get(by_name, ())
+        return next(iter(said)) if len(said) == 1 else ""
+
+    def _moved(self, by_name: Place, before: str) -> Sequence[str]:
+        return [*self._silent.get(by_name, ())] if self._one(by_name) != before else ()
 
 
 class MemberCounts:
