@@ -1,9 +1,8 @@
 """What the service says about itself: messages on stderr and numbers for Prometheus.
 
 `configure` sets up structlog once, for our own messages and for those of libraries, with the context of the task at
-hand (`structlog.contextvars`) and with secrets masked whoever wrote them. `metrics` holds every metric of the service;
-a room counts by `metrics.events_appended.labels(type=…).inc()`. The names and labels are an interface:
-`docs/reference/metrics.md` is written from them."""
+hand (`structlog.contextvars`) and with secrets masked whoever wrote them. `metrics` holds all metrics; a room counts by
+`metrics.events_appended.labels(type=…).inc()`. Names and labels are an interface (`docs/reference/metrics.md`)."""
 
 from __future__ import annotations
 
@@ -321,6 +320,7 @@ class Metrics:
             Gauge, "scheduler_pending_pods", "queue", "Pods that wait, by their place in the queue."
         )
         self.scheduler_nodes = new(Gauge, "scheduler_nodes", "", "Nodes in the snapshot.")
+        self.takes_candidates = new(Gauge, "scheduler_takes_candidates", "", "1 if it takes Candidates, else 0.")
 
     def _make_local(self) -> None:
         """PodGroups and PipelineRuns of one's own cluster."""

@@ -3,7 +3,8 @@
 In: settings. Out: the Leases, by name, in the namespace `leader.leaseNamespace`. For `multikueue` there are two:
 AdmissionChecks are ours by `multikueue.controllerName`, and copies on workers by `multikueue.origin`, so another log
 may have neither. A scheduler has one for each of its profiles, since pods are its own by their `schedulerName`, and one
-for the Candidates of its cluster, which are all taken up by whoever takes up one."""
+for the Candidates of its cluster, which are all taken up by whoever takes up one, and which it leaves to another log
+that has them."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ from collections.abc import Sequence
 from controlplane.clusters.lease import ClusterLease
 from controlplane.kube.kinds import LEASES, ObjectRef
 from controlplane.log.port import Log
-from controlplane.runtime.claims import ClaimTexts, ClusterClaims
+from controlplane.runtime.claims import ClaimTexts, ClusterClaims, OptionalLease
 from controlplane.runtime.gate import Gate
 from controlplane.runtime.lifecycle import ProcessContext
 from controlplane.settings import Settings
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
+_CANDIDATES = "controlplane.candidate-target"
+_LEFT = ("Candidates", "scheduler.takeCandidates: no leaves them to others whoever holds it")
 _OF_SERVICE = ClaimTexts(
     cluster="the management cluster",
     rule="one log acts on a management cluster: stop the other service, or, if they are to share its queues, give this "
@@ -30,7 +33,7 @@ _OF_SERVICE = ClaimTexts(
 _OF_SCHEDULER = ClaimTexts(
     cluster="the cluster",
     rule="one log schedules what it is for: stop the other scheduler, or, if both are to schedule pods of this "
-    "cluster, give this one profiles with schedulerNames of its own and scheduler.takeCandidates: no",
+    "cluster, give this one profiles with schedulerNames of its own",
     manifest="deploy/scheduler/leases.yaml",
 )
 
@@ -54,8 +57,14 @@ def scheduler_lease_names(settings: Settings, profiles: Sequence[str]) -> list[s
 
     They are taken in this order, which is the same for all: of two with some in common one gets no further than the
     first of these."""
-    found = sorted(_name(f"scheduler.{profile}") for profile in profiles)
-    return [_name("candidate-target"), *found] if settings.scheduler.takes_candidates else found
+    return list(scheduler_leases(settings, profiles))
+
+
+def scheduler_leases(settings: Settings, profiles: Sequence[str]) -> dict[str, str]:
+    """Return the Leases of a scheduler by name, with what each of them is for."""
+    found = {_name(f"scheduler.{profile}"): f"the pods of the profile {profile}" for profile in profiles}
+    shared = {_CANDIDATES: "the Candidates of the cluster"}
+    return (shared if settings.scheduler.takes_candidates else {}) | dict(sorted(found.items()))
 
 
 def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | None:
@@ -64,28 +73,39 @@ def claims_of(context: ProcessContext, log: Log, gate: Gate) -> ClusterClaims | 
 
 
 def scheduler_claims_of(context: ProcessContext, profiles: Sequence[str], log: Log, gate: Gate) -> ClusterClaims | None:
-    """Return what keeps other logs' schedulers away from what this one schedules; None where no Leases are kept."""
-    return _claims(context, log, gate, scheduler_lease_names(context.settings, profiles), _OF_SCHEDULER)
+    """Return what keeps other logs' schedulers away from what this one schedules; None where no Leases are kept.
+    Candidates may be left to another one."""
+    names = scheduler_lease_names(context.settings, profiles)
+    return _claims(context, log, gate, names, _OF_SCHEDULER, optional=_CANDIDATES)
 
 
 def _claims(
-    context: ProcessContext, log: Log, gate: Gate, names: Sequence[str], texts: ClaimTexts
+    context: ProcessContext, log: Log, gate: Gate, names: Sequence[str], texts: ClaimTexts, optional: str = ""
 ) -> ClusterClaims | None:
     settings, duration = context.settings, context.ports.claim
     if not duration or not settings.leader.lease_namespace:
         return None
-    leases = [
-        ClusterLease(
+    leases = {
+        name: ClusterLease(
             ObjectRef(LEASES, settings.leader.lease_namespace, name), settings.leader.identity, context.clock, duration
         )
         for name in names
-    ]
+    }
+    spared = leases.pop(optional, None)
 
     def told(waits: str) -> None:
         context.health.set("leader", True, f"waits: {waits}" if waits else "follows")
 
     return ClusterClaims(
-        leases, context.open_management, log.identity, context.clock, gate, told, texts, duration=duration
+        list(leases.values()),
+        context.open_management,
+        log.identity,
+        context.clock,
+        gate,
+        told,
+        texts,
+        duration=duration,
+        optional=OptionalLease(spared, *_LEFT) if spared is not None else None,
     )
 
 

@@ -83,6 +83,11 @@ class SchedulerControllers:
         left = () if own.takes_candidates else CANDIDATE_KINDS
         self.watches = [WatchSpec(kind) for kind in watched if kind not in left]
 
+    def leave_candidates(self) -> None:
+        """Leave Candidates to another log, before anything is watched."""
+        self.targets.takes = False
+        self.watches[:] = [spec for spec in self.watches if spec.kind not in CANDIDATE_KINDS]
+
     @property
     def connections(self) -> Mapping[str, Connection]:
         """The one connection, as the log says it."""

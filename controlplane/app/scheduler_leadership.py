@@ -81,6 +81,7 @@ class SchedulerTerm(LeadershipTerm):
             protocols,
             pick=lambda: context.random.getrandbits(31),
             leaving=hosted.evictions.leaving,
+            lent={"candidate": setup.frameworks[hosted.targets.policy.scheduler_name]},
         )
         self.loop.gangs.recorded = hosted.pod_group_conditions
         self.loop.faults.heard = lambda error: _log.error("a plugin failed", exc_info=error)
@@ -105,6 +106,11 @@ class SchedulerTerm(LeadershipTerm):
     async def lead(self, stop: asyncio.Event) -> None:
         """Watch, schedule and bind until stopped; raises `Fenced`, or the fault of whatever part ended first."""
         failure = self._take_up()
+        if self._claims is not None and self._claims.left:
+            self._hosted.leave_candidates()
+            self._health.set("leader", True, f"leads; {self._claims.left}")
+            self._claims.returned = lambda: None if failure.done() else failure.set_result(None)
+        self.measure.takes_candidates(takes=self._hosted.targets.takes)
         await self._together(self._home, [self._cycles.run()], failure, stop)
 
     async def close(self) -> None:

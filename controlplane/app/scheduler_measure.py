@@ -52,6 +52,15 @@ class SchedulerMeasure(ProcessMeasure):
             self._metrics.schedule_attempts.labels(result=result).inc(count - self._counted[result])
             self._counted[result] = count
 
+    def follows(self) -> None:
+        """Say that this process does not lead."""
+        super().follows()
+        self.takes_candidates(takes=False)
+
+    def takes_candidates(self, *, takes: bool) -> None:
+        """Say whether Candidates are this scheduler's now."""
+        self._metrics.takes_candidates.set(takes)
+
     def connection(self, connection: Connection, open_writes: int) -> None:
         """Set what is known of the API server, and how many writes to it are open."""
         self._stands(connection.name, connection)

@@ -20,6 +20,8 @@ HOSTED = (MULTIKUEUE, QUOTA, ADMISSION, JOBFRAMEWORK, FEASIBILITY, CANDIDATES, P
 """Those that a service can host, in the order in which they look at an object."""
 SCHEDULER = (CONNECTIVITY, SCHEDULING, CANDIDATE_TARGETS)
 """Those whose events are in the log of a scheduler."""
+ROLES_OF_SCHEDULER = ("scheduler/clusterrole.yaml", "scheduler/candidates.yaml")
+"""Which manifests say what a scheduler may do; the second one where it takes Candidates."""
 OWN_CLUSTER = (PODGROUPS, COSCHEDULING, SCHEDULING)
 """Those that look after the pods of one's own cluster."""
 EVERY = (*SERVICE, *SCHEDULER[1:])

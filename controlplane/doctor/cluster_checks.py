@@ -15,6 +15,7 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.doctor.clocks import skew
 from controlplane.doctor.facts import ClusterFacts, Facts
 from controlplane.doctor.findings import MANAGEMENT, Finding, FindingMaker, Unread, judged
+from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import Kind
 from controlplane.kube.kueue_names import KUEUE_GROUP
 
@@ -122,7 +123,7 @@ def _rights(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Fi
     lacking: dict[tuple[str, str, bool], list[str]] = {}
     for one, there in cluster.rights:
         if there is False:
-            lacking.setdefault((one.manifest, one.bind, one.needed), []).append(str(one.right))
+            lacking.setdefault((one.manifest, one.bind, one.needed), []).append(_said(one.right))
     for (manifest, bind, needed), rights in lacking.items():
         action = f"apply {manifest}" if manifest else "grant them to the account"
         action += f" and bind {bind} to the account" if bind else ""
@@ -133,6 +134,10 @@ def _rights(place: FindingMaker, cluster: ClusterFacts, _: Facts) -> Sequence[Fi
         what = Unread(said=f"{len(strange)} of {len(cluster.rights)} rights: {strange[0].said}")
         found.append(place.unknown("rights", what, "ask with `kubectl auth can-i`"))
     return found or [place.ok("rights", f"all {len(cluster.rights)} rights are there")]
+
+
+def _said(right: AccessRight) -> str:
+    return f'{right} by the name "{right.name}"' if right.name else str(right)
 
 
 def _management_identity(place: FindingMaker, cluster: ClusterFacts, facts: Facts) -> Sequence[Finding]:

@@ -7,18 +7,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
+from controlplane.app.claims import scheduler_leases
 from controlplane.clock import Clock, SystemClock
 from controlplane.clusters.streams import ApiServer
 from controlplane.controllers.candidates.objects import CANDIDATES
 from controlplane.controllers.hosts import hosted
-from controlplane.doctor import cluster_checks, clusters, copy_checks, database, database_checks, queue_checks
+from controlplane.doctor import (
+    cluster_checks,
+    clusters,
+    copy_checks,
+    database,
+    database_checks,
+    queue_checks,
+    scheduler_checks,
+)
 from controlplane.doctor.asking import unread
 from controlplane.doctor.facts import ClusterFacts, Facts, QueueFacts
 from controlplane.doctor.findings import MANAGEMENT, Finding, Unread
-from controlplane.doctor.rights import needed_as_source, needed_on_management, needed_on_workers, needed_to_send
-from controlplane.kube.kinds import LOCAL_QUEUES, Json, Kind, meta
+from controlplane.doctor.rights import (
+    leases_of_scheduler,
+    needed_as_source,
+    needed_by_scheduler,
+    needed_on_management,
+    needed_on_workers,
+    needed_to_send,
+)
+from controlplane.kube.kinds import LEASES, LOCAL_QUEUES, NODES, POD_DISRUPTION_BUDGETS, PODS, Json, Kind, meta
 from controlplane.settings.model import Settings
 
+_replace = msgspec.structs.replace
 OpenManagement = Callable[[], Awaitable[ApiServer]]
 
 
@@ -34,6 +53,40 @@ async def examine(settings: Settings, open_management: OpenManagement, seconds: 
         follows=follows(settings),
         dispatches="multikueue" in settings.run.controllers,
     )
+
+
+async def examine_scheduler(
+    settings: Settings, profiles: Sequence[str], open_management: OpenManagement, seconds: float
+) -> list[Finding]:
+    """Return what was found of a scheduler with these profiles: its log, its cluster, its rights there."""
+    clock = SystemClock()
+    own = _replace(settings, database=_replace(settings.database, log=settings.scheduler.log))
+    known, cluster = await asyncio.gather(
+        database.gather(own, clock, seconds), _own_cluster(settings, profiles, open_management, clock, seconds)
+    )
+    queues = QueueFacts(controller_name=settings.multikueue.controller_name, origin=settings.multikueue.origin)
+    rights = [one for one in cluster.rights if one[0].right.resource != LEASES.plural]
+    facts = Facts(
+        now=clock.now(), database=known, management=_replace(cluster, rights=rights), queues=queues, workers={}
+    )
+    found = judge(facts, follows=False, dispatches=False)
+    if cluster.refused is None and not _silent(cluster):
+        found += scheduler_checks.check(cluster, scheduler_leases(settings, profiles))
+    return found
+
+
+async def _own_cluster(
+    settings: Settings, profiles: Sequence[str], open_management: OpenManagement, clock: Clock, seconds: float
+) -> ClusterFacts:
+    try:
+        server = await asyncio.wait_for(open_management(), seconds)
+    except Exception as error:
+        return ClusterFacts(refused=unread(error, seconds))
+    try:
+        needed = [*needed_by_scheduler(settings), *leases_of_scheduler(settings, profiles)]
+        return await clusters.Asking(server, clock, seconds).cluster((PODS, NODES, POD_DISRUPTION_BUDGETS), needed)
+    finally:
+        await server.close()
 
 
 def judge(facts: Facts, *, follows: bool = True, dispatches: bool = True) -> list[Finding]:

@@ -8,15 +8,15 @@ it."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import yaml
 
-from controlplane.app.claims import lease_names
+from controlplane.app.claims import lease_names, scheduler_leases
 from controlplane.controllers.jobframework.hosting import policy_of as jobframework_policy
-from controlplane.controllers.manifests import HOSTED
+from controlplane.controllers.manifests import HOSTED, ROLES_OF_SCHEDULER
 from controlplane.controllers.multikueue.hosting import policy_of
 from controlplane.job_kinds.base import JobKind
 from controlplane.job_kinds.rights import rights as rights_of_kind
@@ -40,6 +40,8 @@ class NeededRight(Value):
     bind: str = ""
 
 
+LEASES_OF_SCHEDULER = "deploy/scheduler/leases.yaml"
+_EACH_CYCLE = frozenset({"pods", "nodes", "poddisruptionbudgets", "pods/binding", "pods/status"})
 _GRANTED = tuple(granted for one in HOSTED for granted in one.rights)
 
 
@@ -65,7 +67,8 @@ def _needed_in(settings: Settings, place: Place, namespaces: Iterable[str]) -> l
 
 def needed_on_management(settings: Settings) -> list[NeededRight]:
     """Return what the service has to be allowed on the management cluster."""
-    return [*_needed(settings, "management"), *_of_leases(settings)]
+    leases = _of_leases(settings, lease_names(settings), "deploy/rbac/management/leases.yaml")
+    return [*_needed(settings, "management"), *leases]
 
 
 def needed_on_workers(settings: Settings) -> list[NeededRight]:
@@ -73,19 +76,36 @@ def needed_on_workers(settings: Settings) -> list[NeededRight]:
     return _needed(settings, "worker")
 
 
+def needed_by_scheduler(settings: Settings) -> list[NeededRight]:
+    """Return what a scheduler has to be allowed on its cluster, beside its Leases. What it does not find there, or may
+    not see, does not count in a cycle; without some of it there is no cycle."""
+    manifests = ROLES_OF_SCHEDULER if settings.scheduler.takes_candidates else ROLES_OF_SCHEDULER[:1]
+    found = {
+        right: NeededRight(right=right, manifest=f"deploy/{manifest}", needed=right.resource in _EACH_CYCLE)
+        for manifest in reversed(manifests)
+        for _, _, right in _rights_in(manifest)
+    }
+    return list(found.values())
+
+
+def leases_of_scheduler(settings: Settings, profiles: Sequence[str]) -> list[NeededRight]:
+    """Return the rights on the Leases that keep other logs' schedulers away."""
+    return _of_leases(settings, list(scheduler_leases(settings, profiles)), LEASES_OF_SCHEDULER)
+
+
 def manifests() -> list[str]:
     """Return the manifests that are read, below the folder `deploy`."""
-    return [one.manifest for one in _GRANTED]
+    return [*(one.manifest for one in _GRANTED), *ROLES_OF_SCHEDULER]
 
 
-def _of_leases(settings: Settings) -> list[NeededRight]:
-    """Return the rights on the Leases that keep other logs away, whose names are those of the settings."""
-    namespace, names = settings.leader.lease_namespace, lease_names(settings)
+def _of_leases(settings: Settings, names: Sequence[str], manifest: str) -> list[NeededRight]:
+    """Return the rights on Leases that keep other logs away; none where none are kept."""
+    namespace = settings.leader.lease_namespace
     asked = [(verb, name) for verb in ("get", "patch") for name in names] + [("create", "")] if namespace else []
     return [
         NeededRight(
             right=AccessRight(group=LEASES.group, resource=LEASES.plural, verb=verb, namespace=namespace, name=name),
-            manifest="deploy/rbac/management/leases.yaml",
+            manifest=manifest,
             needed=False,
         )
         for verb, name in asked

@@ -12,6 +12,8 @@ from typing import Any
 CANDIDATE = "candidates.controlplane.dev/candidate"
 #: The annotation of a candidate's Pod: the cluster that its source pod is in. Gangs of two sources are two gangs.
 SOURCE = "candidates.controlplane.dev/source"
+#: Another one, where its Candidate says it: that cluster's UID, by which two that have one name are told apart.
+SOURCE_UID = "candidates.controlplane.dev/source-uid"
 #: Another one: "false" if its source has another cluster's autoscaler add nodes for it.
 SCALE_UP = "candidates.controlplane.dev/scale-up"
 UNMARKED = "?"  # the source of a candidate's Pod that does not name it; no cluster is called so

@@ -4,13 +4,14 @@ In: the Leases that say so on the cluster, a way to its API server, the gate of 
 the processes of another log hold one of them; a leader keeps them, acts only while it has them, and follows again when
 it finds that another log took one. Replicas of one log are kept apart by the log itself, so they share the holder. A
 cluster that lets us read or write no Lease (403, 404) is used as if there were none, and it is said: that two logs do
-not meet is then for its owner to see to."""
+not meet is then for its owner to see to. What an `OptionalLease` is for may be left to another log: a leader acts
+without it then, and begins anew once nobody has had it for a while."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -25,6 +26,7 @@ from controlplane.runtime.gate import Gate
 _log = structlog.get_logger(__name__)
 
 _ASKED, _LEAVE = 5.0, 1.0  # seconds that asking may take at most, and letting go
+_RETURN = 2.0  # of what was left to another log: for so many times `duration` nobody has to have it before it is taken
 # A renewal counts for us less than for others: what began before it ran out may take its time, and so does noticing.
 _SAFETY = 0.6
 
@@ -38,6 +40,15 @@ class ClaimTexts(NamedTuple):
     manifest: str
 
 
+class OptionalLease(NamedTuple):
+    """A Lease without which a process may act all the same: `leaves` is what it leaves to another log then, `for_good`
+    how to have it do so always."""
+
+    lease: ClusterLease
+    leaves: str
+    for_good: str
+
+
 class AnotherLog(Fenced):
     """The processes of another log act on the cluster; the message names them, and says what to do."""
 
@@ -46,7 +57,8 @@ class ClusterClaims:
     """The Leases of a cluster that the processes of a log hold, for `duration` seconds each.
 
     `identity` is who the log is, "" while nobody has opened it; `told` hears why this process waits, "" once it does
-    not."""
+    not. `optional` is held with the others, and not waited for: `left` says why it is not held, "" if it is or is to
+    be, and `returned` is called once nobody has had it for a while."""
 
     def __init__(
         self,
@@ -59,8 +71,13 @@ class ClusterClaims:
         texts: ClaimTexts,
         *,
         duration: float,
+        optional: OptionalLease | None = None,
     ) -> None:
-        self._leases, self._open, self._identity = leases, open_server, identity
+        self._needed, self._optional, self._open, self._identity = leases, optional, open_server, identity
+        self._leases = self._all
+        self.left = ""
+        self.returned: Callable[[], None] = _nothing
+        self._unheld: float | None = None  # since when nobody is seen to hold what was left
         self._clock, self._gate, self._told = clock, gate, told
         self._texts = texts
         self._untold = f"whether another log acts on {texts.cluster} is not known yet"
@@ -79,18 +96,53 @@ class ClusterClaims:
 
     async def free(self) -> None:
         """Return once nobody else is seen to hold one of them. What cannot be asked says nothing."""
-        said = ""
+        said, held = "", _Held(self._duration)
         while True:
             if await self._known():
-                other = await self._others()
-                if not other:
+                others, now = await self._others(), self._clock.monotonic()
+                needed = [self._sentence(lease, other) for lease, other in others.items() if lease in self._needed]
+                if not needed and held.may_be_left(self._holder_of_optional(others), now):
                     break
-                if other != said:
-                    said = other
-                    self._told(other)
-                    _log.warning("waiting: the processes of another log act on this cluster", detail=other)
+                if needed:
+                    held.waited_for((other.identity for lease, other in others.items() if lease in self._needed), now)
+                if needed and needed[0] != said:
+                    said = needed[0]
+                    self._told(said)
+                    _log.warning("waiting: the processes of another log act on this cluster", detail=said)
             await self._clock.sleep(self._renew / 3)
+        self._leave(others)
         self._told("")
+
+    def _holder_of_optional(self, others: Mapping[ClusterLease, LeaseHolder]) -> str:
+        return others.get(self._optional.lease, FREE).identity if self._optional is not None else ""
+
+    def _leave(self, others: Mapping[ClusterLease, LeaseHolder]) -> None:
+        """Leave what need not be held to who was seen to hold it, or hold all."""
+        optional, self.left, self._unheld = self._optional, "", None
+        self._leases = self._all
+        if optional is not None and (other := others.get(optional.lease)) is not None:
+            detail = f"{_held_by(optional.lease, other)}; {optional.for_good}"
+            self.left = f"{optional.leaves} are left to another log: {detail}"
+            self._leases = self._needed
+            _log.info(f"{optional.leaves} are left to another log", detail=detail)
+
+    async def _look_at_left(self) -> None:
+        """See whether anybody still holds what was left."""
+        if self._optional is None or not self.left:
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                other = await self._optional.lease.other(await self._reach())
+        except (ClusterError, TimeoutError):
+            return
+        now = self._clock.monotonic()
+        if other != FREE:
+            self._unheld = None
+        elif self._unheld is None:
+            self._unheld = now
+        elif now - self._unheld >= self._duration * _RETURN:
+            _log.info(f"nobody holds the Lease for {self._optional.leaves} any more: beginning anew with it")
+            self.returned()
 
     async def keep(self) -> None:
         """Take them and renew them until cancelled; raises `AnotherLog` if the processes of another log have one."""
@@ -106,6 +158,7 @@ class ClusterClaims:
             if not sure and self._gate.against("claim") not in (self._untold, self._late):
                 _log.warning("nothing is written for now", detail=self._late)
             self._gate.set("claim", sure, self._late)
+            await self._look_at_left()
             await self._clock.sleep(self._renew if done else self._renew / 3)
 
     async def close(self) -> None:
@@ -123,24 +176,25 @@ class ClusterClaims:
             holder = await self._identity()
         except LogUnavailable:
             return False
-        for lease in self._leases:
+        for lease in self._all:
             lease.holder = holder
         return True
 
-    async def _others(self) -> str:
-        """Return what is to be said of who else holds one of them, "" if nobody is seen to. All are looked at each
-        time: a Lease that nobody renews ends so long after it was seen first."""
-        said = ""
+    @property
+    def _all(self) -> Sequence[ClusterLease]:
+        return self._needed if self._optional is None else [self._optional.lease, *self._needed]
+
+    async def _others(self) -> Mapping[ClusterLease, LeaseHolder]:
+        """Return who else is seen to hold which of them. All are looked at each time: a Lease that nobody renews ends
+        so long after it was seen first."""
         try:
             async with asyncio.timeout(self._patience):
                 server = await self._reach()
-                others = await _each(lease.other(server) for lease in self._leases)
-            for lease, other in zip(self._leases, others, strict=True):
-                if other != FREE:
-                    said = said or self._sentence(lease, other)
+                others = await _each(lease.other(server) for lease in self._all)
+            return {lease: other for lease, other in zip(self._all, others, strict=True) if other != FREE}
         except (ClusterError, TimeoutError) as error:
             await self._failed(error)
-        return said
+            return {}
 
     async def _renewed(self) -> bool:
         """Renew all; whether it was done. Raises `AnotherLog`.
@@ -186,11 +240,37 @@ class ClusterClaims:
             await server.close()
 
     def _sentence(self, lease: ClusterLease, other: LeaseHolder) -> str:
-        process = f" (process {other.process})" if other.process else ""
-        return (
-            f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}, and "
-            f"{self._texts.rule}; one that has gone is waited for until its Lease ends"
-        )
+        return f"{_held_by(lease, other)}, and {self._texts.rule}; one that has gone is waited for until its Lease ends"
+
+
+def _held_by(lease: ClusterLease, other: LeaseHolder) -> str:
+    process = f" (process {other.process})" if other.process else ""
+    return f"Lease {lease.ref.namespace}/{lease.ref.name} is held by the log {other.identity}{process}"
+
+
+def _nothing() -> None:
+    """Do nothing: nobody wants to hear of it."""
+
+
+class _Held:
+    """Whether what need not be held may be left to who holds it: it is, once that was seen twice. Whoever was waited
+    for may have held it with the rest, and whoever begins now may be about to take the rest."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._last, self._waited, self._free = "", set[str](), 0.0
+
+    def waited_for(self, holders: Iterable[str], now: float) -> None:
+        """Take note of who held the rest."""
+        self._waited.update(holders)
+        self._free = now
+
+    def may_be_left(self, holder: str, now: float) -> bool:
+        """Whether it may; also if nobody holds it."""
+        before, self._last = self._last, holder
+        if not holder:
+            return True
+        return holder == before and (holder not in self._waited or now - self._free >= self._patience)
 
 
 async def _each(asked: Iterable[Awaitable[LeaseHolder]]) -> list[LeaseHolder]:

@@ -39,8 +39,9 @@ class SchedulerSettings(Value, rename="camel"):
         str,
         Setting(
             YES_NO,
-            "Whether the Candidates of the cluster are this scheduler's. They are one log's: where several schedulers "
-            "stand beside one cluster, each with profiles of its own, all but one say `no`.",
+            "Whether the Candidates of the cluster may be this scheduler's. They are one log's: of several schedulers "
+            "beside one cluster, each with profiles of its own, the first one has them, and another one once nobody "
+            "does. `no` leaves them to others.",
         ),
     ] = "yes"
     reservation_ttl: Annotated[

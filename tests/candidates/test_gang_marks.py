@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-from controlplane.controllers.candidates.target.events import PodAmended, PodMade
+from controlplane.controllers.candidates.reasons import TargetReason
+from controlplane.controllers.candidates.target.events import CandidateObserved, PodAmended, PodMade
+from controlplane.controllers.candidates.target.observe import candidate
 from controlplane.controllers.candidates.target.render import target_render
 from controlplane.controllers.candidates.target.state import TargetState
-from controlplane.kube.candidate_pods import SOURCE
+from controlplane.kube.candidate_pods import SOURCE, SOURCE_UID
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 from tests.candidates.stage import Stage
+from tests.support.rows import each
 
 
 def notes(stage: Stage) -> Json:
@@ -18,10 +23,12 @@ def notes(stage: Stage) -> Json:
     return found
 
 
-def made_before(stage: Stage, node: str = "") -> None:
+def made_before(stage: Stage, uid: str = "") -> None:
     """Have the Candidate ask for a gang of two, of which its Pod, which an earlier version made, says the number."""
     key, store = stage.only("a"), stage.stores["a"]
     candidate, found = store["candidates"][key], store["pods"][key]
+    if uid:
+        candidate = {**candidate, "metadata": {**candidate["metadata"], "annotations": {SOURCE_UID: uid}}}
     metadata = found["metadata"]
     said = {**metadata["annotations"], GROUP_NAME: "g", QUORUM: "2"}
     stage.stores["a"] = {
@@ -83,3 +90,41 @@ def test_a_member_of_which_an_earlier_version_noted_nothing_is_told_too() -> Non
     stage.sides["a"][key] = msgspec.structs.replace(state, seen=seen)
     stage.target_turn("a")
     assert notes(stage)[SOURCE] == "home"
+
+
+def test_it_says_which_cluster_of_that_name_once_its_candidate_does() -> None:
+    stage = Stage("a").delegated("a").settle()
+    made_before(stage)
+    stage.target_turn("a")
+    assert SOURCE_UID not in notes(stage)
+    made_before(stage, uid="u1")
+    stage.target_turn("a")
+    assert (notes(stage)[SOURCE], notes(stage)[SOURCE_UID]) == ("home", "u1")
+    assert not [one for one in stage.target_look("a") if isinstance(one, PodAmended)]
+
+
+def test_a_new_pod_says_which_cluster_made_it_and_one_of_no_group_does_not() -> None:
+    stage = Stage("a").ask()
+    (found,) = stage.stores["a"]["candidates"].values()
+    uid = {"annotations": {SOURCE_UID: "u1"}}
+    for least, said in ((2, "u1"), (0, None)):
+        spec = {**found["spec"], **({"minMember": least} if least else {})}
+        event = candidate(stage.api.shown({**found, "metadata": {**found["metadata"], **uid}, "spec": spec}))[1]
+        assert isinstance(event, CandidateObserved)
+        (state,) = stage.sides["a"].values()
+        assert isinstance(state, TargetState)
+        decision = PodMade(template=event.template, token=False, reason=TargetReason.TO_BE_SCHEDULED)
+        seen = msgspec.structs.replace(state, seen=event)
+        body = target_render(seen, decision, stage.bodies, stage.target_policy, stage.now).body
+        assert body["metadata"]["annotations"].get(SOURCE_UID) == said
+
+
+@each("said", ["a/b", "x" * 64, "-", "ü"])
+def test_what_is_no_uid_is_told_apart_all_the_same(said: str) -> None:
+    """Streams are named by it."""
+    stage = Stage("a").ask()
+    (found,) = stage.stores["a"]["candidates"].values()
+    shown = {**found, "metadata": {**found["metadata"], "annotations": {SOURCE_UID: said}}}
+    event = candidate(stage.api.shown({**shown, "spec": {**found["spec"], "minMember": 2}}))[1]
+    assert isinstance(event, CandidateObserved)
+    assert re.fullmatch("[0-9a-f]{32}", event.source_uid)

@@ -90,7 +90,7 @@ def test_a_worker_and_a_scheduler_are_their_kustomizations() -> None:
 
 @helm
 def test_a_scheduler_without_candidates_takes_none() -> None:
-    """Else two releases beside one cluster would wait for each other's Lease."""
+    """Else the release that comes first would take them."""
     for given, wanted in (({}, "no"), ({"settings": {"scheduler": {"takeCandidates": "yes"}}}, "yes")):
         scheduler = {"enabled": True, "candidates": False, **given}
         found = by_name(template({"controlPlane": {"enabled": False}, "scheduler": scheduler}))

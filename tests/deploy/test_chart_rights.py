@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from controlplane.app.claims import lease_names, scheduler_lease_names
+from controlplane.app.scheduler_profiles import load as load_profiles
 from controlplane.doctor.rights import needed_on_management, needed_on_workers
 from controlplane.job_kinds import JOB_KINDS
 from controlplane.kube.access import AccessRight
@@ -152,3 +154,42 @@ def test_the_webhook_is_asked_about_every_kind_and_about_the_pods_of_those_whose
         pods = {("", "pods")} if kind.suspends_pods else set()
         alone = {(kind.kind.group, kind.kind.plural)} if (webhooks, name) != NEVER_WITHOUT_A_QUEUE else set()
         assert asked == alone | pods
+
+
+_LONG = "a" * 240
+PROFILE_NAMES: dict[str, list[str]] = {
+    "one": ["controlplane"],
+    "kube-scheduler's own": [""],
+    "several": ["controlplane", "gpu", "batch.example.com"],
+    "what no object may be called": ["My_Scheduler", _LONG, "a..b", "trailing-", "größer"],
+}
+
+
+@helm
+@pytest.mark.parametrize("name", PROFILE_NAMES)
+@pytest.mark.parametrize("candidates", [True, False])
+def test_a_scheduler_has_the_right_to_each_lease_that_it_may_hold(name: str, candidates: bool, tmp_path: Path) -> None:
+    profiles = [{"schedulerName": one} if one else {"plugins": {}} for one in PROFILE_NAMES[name]]
+    scheduler = {"enabled": True, "candidates": candidates, "profiles": profiles}
+    objects = template({"controlPlane": {"enabled": False}, "scheduler": scheduler})
+    data = one(objects, "ConfigMap", "controlplane-scheduler")["data"]
+    for file, text in data.items():
+        (tmp_path / file).write_text(text)
+    settings = load(tmp_path / "settings.yaml", {"CONTROLPLANE_DATABASE_URL": "postgresql://a:b@db/c"})
+    names = scheduler_lease_names(settings, load_profiles(str(tmp_path / "profiles.yaml")).names)
+    assert len(names) == len(profiles) + candidates
+    has = list(granted(objects, "controlplane-scheduler"))
+    for verb in ("get", "patch"):
+        allowed = {right.name for right in has if (right.resource, right.verb) == (LEASES.plural, verb)}
+        assert allowed >= set(names)
+        assert allowed <= {*names, "controlplane.candidate-target"}
+
+
+@helm
+@pytest.mark.parametrize("given", [{"origin": "Campus_1"}, {"controllerName": "example.com/My_Name"}])
+def test_a_service_has_the_right_to_leases_of_what_no_object_may_be_called(
+    given: dict[str, str], tmp_path: Path
+) -> None:
+    objects = template(of("multikueue", multikueue=given))
+    has = {right.name for right in granted(objects, "controlplane") if right.resource == LEASES.plural}
+    assert has >= set(lease_names(loaded(objects, tmp_path)))

@@ -13,12 +13,13 @@ import msgspec
 import psycopg
 import pytest
 
+from controlplane.app.claims import scheduler_lease_names
 from controlplane.app.hosted import TYPES
 from controlplane.cli.run import open_management
 from controlplane.clock import SystemClock
 from controlplane.controllers.candidates.objects import CANDIDATE_TARGETS
 from controlplane.doctor import database, database_checks
-from controlplane.doctor.examine import examine
+from controlplane.doctor.examine import examine, examine_scheduler
 from controlplane.doctor.findings import Finding
 from controlplane.kube.kinds import (
     ADMISSION_CHECKS,
@@ -348,3 +349,31 @@ async def test_copies_of_which_nobody_knows_whose_they_are_are_found_in_the_log(
     elsewhere = msgspec.structs.replace(chosen.run, controllers=("podgroups",))
     found = await database.gather(msgspec.structs.replace(chosen, run=elsewhere), SystemClock(), 20.0)
     assert found.unknown_copies == {}, "without dispatch there are none"
+
+
+async def test_a_scheduler_is_asked_for_its_rights_and_each_of_its_leases(
+    world: World, database_url: str, tmp_path: Path
+) -> None:
+    """Without the right to a Lease it goes on and is not kept apart: said by the Lease's name, which may be a hash."""
+    profiles = ("controlplane", "My_Scheduler")
+    candidates, hashed, plain = scheduler_lease_names(settings(database_url, tmp_path), profiles)
+    denied = {("patch", hashed), ("get", candidates), ("patch", candidates)}
+    world.management.server.access.allows = lambda _, right: (right.verb, right.name) not in denied
+    chosen = settings(database_url, tmp_path)
+    found = await examine_scheduler(chosen, profiles, lambda: open_management(chosen), 20.0)
+    leases = {one.check: one for one in found if one.check.startswith("lease ")}
+    assert {name: one.result for name, one in leases.items()} == {
+        f"lease {candidates}": "warning",
+        f"lease {hashed}": "warning",
+        f"lease {plain}": "ok",
+    }
+    assert leases[f"lease {hashed}"].message == (
+        f"it may not patch the Lease {hashed} in kube-system, so the scheduler of another log is not kept from the pods "
+        "of the profile My_Scheduler"
+    )
+    assert "get, patch" in leases[f"lease {candidates}"].message
+    assert "deploy/scheduler/leases.yaml" in leases[f"lease {hashed}"].action
+    assert [one.result for one in found if (one.place, one.check) == ("management", "rights")] == ["ok"]
+    world.management.server.access.allows = lambda _, right: right.resource != "pods/binding"
+    found = await examine_scheduler(chosen, profiles, lambda: open_management(chosen), 20.0)
+    assert wrong(found)["management/rights"] == ("failed", "it may not create pods/binding")

@@ -4,21 +4,25 @@ otherwise.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from controlplane.controllers.scheduling.gangs.place import UNMARKED, Place
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.objects import read_pod
-from controlplane.kube.candidate_pods import CANDIDATE, SOURCE
+from controlplane.kube.candidate_pods import CANDIDATE, SOURCE, SOURCE_UID
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_groups import GROUP_NAME, QUORUM
 
 PLACE = Place("default", "g", "a")
 
 
-def pod(number: int, least: str = "2", source: str = "a", node: str = "") -> Json:
+def pod(number: int, least: str = "2", source: str = "a", node: str = "", uid: str = "") -> Json:
     notes = {GROUP_NAME: "g", **({QUORUM: least} if least else {}), **({SOURCE: source} if source else {})}
+    notes |= {SOURCE_UID: uid} if uid else {}
     name = f"{source}-{number}" if source not in ("", "a") else f"p-{number}"
+    name = f"{uid}-{number}" if uid else name
     head = {"name": name, "namespace": "default", "uid": name, "labels": {CANDIDATE: name}, "annotations": notes}
     return {"metadata": head, "spec": {"containers": [], **({"nodeName": node} if node else {})}}
 
@@ -133,3 +137,64 @@ def test_a_pod_of_before_waits_until_it_says_its_source() -> None:
     assert gangs.members(unknown) == []
     assert held(gangs) == ""
     assert gangs.singly(PLACE)
+
+
+def test_gangs_of_two_clusters_that_have_one_name_never_mix() -> None:
+    gangs = ClusterGangs()
+    one, other = Place("default", "g", "a", "u1"), Place("default", "g", "a", "u2")
+    gangs.see(read_pod(pod(0, uid="u1")))
+    gangs.see(read_pod(pod(0, uid="u2")))
+    assert [found.reason for place in (one, other) if (found := gangs.hold(place))] == ["TooFewMembers"] * 2
+    gangs.see(read_pod(pod(1, uid="u1")))
+    assert gangs.hold(one) is None
+    assert gangs.hold(other) is not None
+    pods = [read_pod(pod(number, uid=uid)) for number in (0, 1) for uid in ("u1", "u2")]
+    assert [one.uid for one in sorted(pods, key=lambda one: gangs.sort_key(one, 0.0))] == [
+        "u1-0",
+        "u1-1",
+        "u2-0",
+        "u2-1",
+    ]
+
+
+def test_what_says_no_cluster_counts_with_those_that_say_one() -> None:
+    """A gang that runs since before its Candidates said it gets new members that say it."""
+    gangs = ClusterGangs()
+    for number in (0, 1):
+        gangs.see(read_pod(pod(number, "2", node="n")))
+    assert gangs.singly(PLACE)
+    gangs.see(read_pod(pod(2, "2", uid="u1")))
+    whole = Place("default", "g", "a", "u1")
+    assert sorted(gangs.members(whole)) == ["p-0", "p-1", "u1-2"]
+    assert gangs.members(PLACE) == []
+    assert gangs.singly(whole)
+    assert {gangs.place(name) for name in ("p-0", "p-1", "u1-2")} == {whole}
+
+
+def test_of_two_clusters_it_counts_with_neither() -> None:
+    gangs = ClusterGangs()
+    gangs.see(read_pod(pod(0, "2", node="n")))
+    gangs.see(read_pod(pod(1, "2", uid="u1")))
+    gangs.see(read_pod(pod(2, "2", uid="u2")))
+    assert gangs.members(PLACE) == ["p-0"]
+    assert gangs.members(Place("default", "g", "a", "u1")) == ["u1-1"]
+    gangs.forget("u2-2")
+    assert sorted(gangs.members(Place("default", "g", "a", "u1"))) == ["p-0", "u1-1"]
+    gangs.forget("u1-1")
+    assert gangs.members(PLACE) == ["p-0"]
+
+
+def test_who_waits_and_who_was_let_go_does_so_also_once_its_gang_says_its_cluster() -> None:
+    gangs = ClusterGangs()
+    until = datetime(2026, 1, 1, tzinfo=UTC)
+    for number in (0, 1, 2):
+        gangs.see(read_pod(pod(number, "3")))
+    gangs.reserved("p-0", until)
+    gangs.reserved("p-1", until)
+    gangs.let_go("p-1")
+    marked = pod(2, "3")
+    marked["metadata"]["annotations"][SOURCE_UID] = "u1"
+    gangs.see(read_pod(marked))
+    whole = Place("default", "g", "a", "u1")
+    assert gangs.waiting() == {whole: until}
+    assert gangs.gang(whole).released == {"p-1"}

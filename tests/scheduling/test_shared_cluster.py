@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from controlplane.app.candidates.binding import Targets
+from controlplane.controllers.candidates.target.decide import TargetPolicy
+from controlplane.controllers.candidates.target.events import TARGET_EVENTS, BindStarted
 from controlplane.kube.kinds import LEASES, PODS, PRIORITY_CLASSES, Json
 from controlplane.simulation.apiserver.faults import MatchedRequest
 from controlplane.simulation.apiserver.history import Commit
 from controlplane.simulation.seeding import ensure
+from tests.candidates.test_target_causes import Told
+from tests.candidates.told import Process
 from tests.scheduling.stage import PROFILE, Cluster, Replica, Stage, staged, until
 from tests.scheduling.test_candidates import Source
 from tests.scheduling.test_replicas import bindings, of_binding
@@ -130,14 +135,20 @@ async def test_why_a_pod_waits_is_not_said_in_turns(database_url: str, tmp_path:
         assert said == {"p": 1}
 
 
-async def test_two_do_not_take_up_one_candidate(database_url: str, tmp_path: Path) -> None:
-    """Candidates name no scheduler, so profiles of its own do not keep a scheduler from those of the other one."""
+async def test_candidates_are_left_to_the_one_that_has_them_and_the_rest_is_scheduled(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Candidates name no scheduler, so profiles of its own do not keep a scheduler from those of the other one. It
+    waited with all of its pods for who had them."""
     async with staged(database_url) as stage:
         cluster, source = stage.cluster, Source(stage.cluster)
         cluster.node("n", labels={"pool": "new"})
         source.invited()
         first = await stage.replica()
         other = await second(stage, config=profile(tmp_path, "new", "other"))
+        assert other.ready
+        cluster.pod("q", scheduler="other")
+        await until(lambda: cluster.on("q"), "its own pods are scheduled")
         source.asks()
         await until(lambda: source.phase() == "Reserved")
         source.permits()
@@ -147,7 +158,76 @@ async def test_two_do_not_take_up_one_candidate(database_url: str, tmp_path: Pat
         assert streams["scheduler"]
         assert not streams["second"]
         assert first.leads
-        assert f"Lease kube-system/{OF_CANDIDATES} is held by the log scheduler/" in waits(other)
+        assert other.leads
+        said = [line for line in capsys.readouterr().out.splitlines() if "Candidates are left to another log" in line]
+        assert len(said) == 1
+        assert f"Lease kube-system/{OF_CANDIDATES} is held by the log scheduler/" in said[0]
+
+
+async def test_who_left_candidates_takes_them_up_once_nobody_has_them(database_url: str, tmp_path: Path) -> None:
+    """Also one whose Pod the other scheduler has made, for a profile that is not here."""
+    async with staged(database_url) as stage:
+        stage.ports = BRIEF
+        cluster, source = stage.cluster, Source(stage.cluster)
+        cluster.node("n", cpu="4", labels={"pool": "new"})
+        source.invited()
+        first = await stage.replica()
+        other = await second(stage, config=profile(tmp_path, "new", "other"))
+        source.asks("large", cpu="64")
+        await until(lambda: source.phase("large") == "Unschedulable")
+        await first.end()
+        cluster.pod("q", scheduler="other")
+        await until(lambda: cluster.on("q"), "its own pods are scheduled meanwhile")
+        source.asks()
+        cluster.node("huge", cpu="128", labels={"pool": "new"})
+        await until(lambda: source.phase() == "Reserved" and source.phase("large") == "Reserved")
+        assert lease(cluster, OF_CANDIDATES)["holderIdentity"].startswith("second/")
+        assert other.leads
+        back = await stage.replica()
+        cluster.pod("p")
+        await until(lambda: cluster.on("p"), "who comes back schedules its own")
+        for name in ("c", "large"):
+            source.permits(name, reservation=source.status(name)["reservation"]["number"])
+        await until(lambda: source.phase() == "Bound" and source.phase("large") == "Bound")
+        assert back.leads
+        assert lease(cluster, OF_CANDIDATES)["holderIdentity"].startswith("second/")
+
+
+async def test_whose_candidates_another_log_took_goes_on_with_its_profiles_and_does_nothing_more_about_them(
+    database_url: str,
+) -> None:
+    async with staged(database_url) as stage:
+        stage.ports = BRIEF
+        cluster, source = stage.cluster, Source(stage.cluster)
+        cluster.node("n")
+        source.invited()
+        replica = await stage.replica()
+        source.asks()
+        await until(lambda: source.phase() == "Reserved")
+        taken = {"holderIdentity": "other/log", "leaseDurationSeconds": 600, "renewTime": None}
+        cluster.store.patch(LEASES, "kube-system", OF_CANDIDATES, {"spec": taken})
+        await until(lambda: "is held by the log other/log" in replica.health.checks["leader"].detail)
+        before = stage.recorded("scheduler", "candidate/%")
+        source.permits()
+        cluster.pod("p")
+        await until(lambda: cluster.on("p"))
+        await asyncio.sleep(2)  # nothing is waited for: it is to stay so
+        assert not cluster.on("c")
+        assert stage.recorded("scheduler", "candidate/%") == before
+
+
+def test_what_was_begun_for_candidates_that_are_another_log_s_by_now_is_not_sent() -> None:
+    told = Told()
+    targets = told.targets = Targets(TargetPolicy())
+    targets.ready, targets.priority_classes = True, frozenset()
+    told.process = Process(targets, TARGET_EVENTS)
+    told.binding()
+    (stream,) = targets.candidates
+    begun = [one for one in targets.open_writes(stream) if one.action == BindStarted.__name__]
+    assert [targets.is_open(one) for one in begun] == [True]
+    targets.takes = False
+    assert targets.open_writes(stream) == ()
+    assert not targets.is_open(begun[0])
 
 
 async def test_two_with_profiles_of_their_own_run_beside_each_other(database_url: str, tmp_path: Path) -> None:
@@ -179,9 +259,9 @@ async def test_one_with_another_log_waits_and_says_for_whom_and_takes_over_when_
         first = await stage.replica()
         other = await second(stage)
         told = waits(other)
-        assert f"Lease kube-system/{OF_CANDIDATES} is held by the log scheduler/" in told
+        assert f"Lease kube-system/{LEASE} is held by the log scheduler/" in told
         assert "(process replica-0)" in told
-        assert "scheduler.takeCandidates: no" in told
+        assert "give this one profiles with schedulerNames of its own" in told
         assert other.health.ready, "who waits does not keep the one before from being stopped"
         cluster.pod("p")
         await until(lambda: cluster.on("p"))

@@ -6,7 +6,7 @@ condition is to say, so that the target's autoscaler and its people see why it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -52,6 +52,14 @@ class Targets(TargetController):
     def observe(self, change: ObjectChange, now: datetime) -> NewEvent | None:
         """Return the event of something seen on this cluster; None if it concerns nobody here."""
         return super().observe(change, now) if self.takes else None
+
+    def open_writes(self, stream: str) -> Sequence[OpenWrite]:
+        """Return the open writes of a stream; none of candidates that are another one's by now."""
+        return super().open_writes(stream) if self.takes else ()
+
+    def is_open(self, write: OpenWrite) -> bool:
+        """Whether a write is still to be carried out."""
+        return self.takes and super().is_open(write)
 
     def announcement(self, write: OpenWrite, now: datetime) -> Request | None:
         """Return the Event of a binding."""

@@ -32,10 +32,9 @@ from controlplane.log.event import Append
 
 
 class Loop:
-    """See the module. `frameworks` are those of the profiles, by scheduler name. `protocols` has one for each sort of
-    pods, by the first part of a stream's name; `pick` chooses among equally good nodes, `leaving` says whether a pod
-    (UID) is being evicted already.
-    """
+    """See the module. `frameworks` are those of the profiles, by scheduler name; `protocols` has one for each sort of
+    pods, by the first part of a stream's name, `lent` a profile for those of them that name none of ours. `pick`
+    chooses among equally good nodes, `leaving` says whether a pod (UID) is being evicted already."""
 
     def __init__(
         self,
@@ -46,7 +45,9 @@ class Loop:
         *,
         pick: Callable[[], int] = lambda: 0,
         leaving: Callable[[str], bool] = lambda uid: False,
+        lent: Mapping[str, Framework] | None = None,
     ) -> None:
+        self._lent = lent or {}
         self.frameworks, self.queue, self.view, self._protocols = frameworks, queue, view, protocols
         self.outbox: deque[Proposal] = deque()
         self.ahead = Ahead(self.outbox)
@@ -64,7 +65,7 @@ class Loop:
         self._overtaken: set[str] = set()
         self._unkept: list[str] = []  # what was taken in memory alone, and is given back
         self._failures = FailureHandler(queue, self.nominations, view, leaving, self.drop)
-        self._preparing = Preparing(self, self._try, view, frameworks, self._holds)
+        self._preparing = Preparing(self, self._try, view, self.framework_of, self._holds)
 
     # ---------------------------------------------------------------- what the watches show
 
@@ -172,7 +173,7 @@ class Loop:
         if hold is not None:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
         self.gangs.freed(identity, now)
-        if pod is None or pod.node_name or pod.scheduler_name not in self.frameworks:
+        if pod is None or pod.node_name or self.framework_of(pod, stream) is None:
             return
         entry = self.queue.entry(identity)
         if entry is None:
@@ -186,7 +187,7 @@ class Loop:
             self.queue.activate(identity, seconds, at_once=True)
         self._overtaken.discard(identity)
         if hold is not None:
-            given_back(self.queue, hold.pod, seconds)
+            given_back(self.queue, self.view.cluster.gangs, hold.pod, seconds)
             if (answer := protocol.given_back(stream)).events:
                 self.propose_together(answer, lambda taken: None)
         self.gangs.gated(identity, now)
@@ -221,7 +222,7 @@ class Loop:
             hold.framework.post_bind(hold.state, hold.pod, hold.node)
         else:
             hold.framework.unreserve(hold.state, hold.pod, hold.node)
-            given_back(self.queue, hold.pod, now.timestamp())
+            given_back(self.queue, self.view.cluster.gangs, hold.pod, now.timestamp())
 
     def _tells(self, identity: str) -> bool:
         """Whether what a pod shows of its status may be of our own making, and overtaken."""
@@ -243,7 +244,7 @@ class Loop:
             return False
         identity = entry.pod.identity
         pod, (protocol, stream) = self.view.pods.get(identity), self.protocol_of(identity)
-        framework = self.frameworks.get(pod.scheduler_name) if pod is not None else None
+        framework = self.framework_of(pod, stream) if pod is not None else None
         if pod is None or framework is None or protocol is None or pod.node_name or not protocol.waits(stream):
             self.queue.remove(identity)
             return True
@@ -320,6 +321,10 @@ class Loop:
         """Return who decides about a pod, and its stream."""
         stream = self._streams.get(identity, "")
         return self._protocols.get(stream.partition("/")[0]), stream
+
+    def framework_of(self, pod: Pod, stream: str) -> Framework | None:
+        """Return the profile of a pod, None if it is not ours. `lent`: for streams of a sort, if it names another."""
+        return self.frameworks.get(pod.scheduler_name) or self._lent.get(stream.partition("/")[0])
 
     def busy(self, identity: str) -> bool:
         """Whether a proposal about a pod is under way."""

@@ -22,5 +22,6 @@ MANIFEST = Manifest(
         "victim/NS/NAME": "a pod that is evicted for another one",
         "gang/NS/NAME": "a PodGroup whose pods are scheduled together",
         "gang/NS/NAME/CLUSTER": "the same, of pods that come from one source cluster",
+        "gang/NS/NAME/CLUSTER/UID": "the same, where their Candidates say which cluster of that name made them",
     },
 )

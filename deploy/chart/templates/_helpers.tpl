@@ -129,6 +129,16 @@ spec:
 {{- printf "%s-database" (include "controlplane.fullname" .) -}}
 {{- end -}}
 
+{{/* The name of a Lease, as controlplane/app/claims.py has it: of what no object may be called, that of its hash. In: what it is of. */}}
+{{- define "controlplane.lease" -}}
+{{- $name := printf "controlplane.%s" . -}}
+{{- if and (le (len $name) 253) (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" $name) -}}
+{{- $name -}}
+{{- else -}}
+{{- printf "controlplane.%s" (sha256sum . | trunc 16) -}}
+{{- end -}}
+{{- end }}
+
 {{/* The namespace of Tekton's flags: by the settings, else by the value of the release. */}}
 {{- define "controlplane.tekton" -}}
 {{- dig "coscheduling" "configNamespace" .Values.coscheduling.namespace .Values.settings -}}

@@ -14,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import cli
-from controlplane.kube.kinds import EVENTS, POD_GROUPS
+from controlplane.controllers.candidates.objects import CANDIDATES, FINALIZER, SOURCE_LABEL, SOURCE_UID
+from controlplane.kube.kinds import EVENTS, POD_GROUPS, PODS
 from controlplane.kube.pod_groups import GROUP_NAME
 from tests.candidates.e2e.schedulers import Scheduled
-from tests.candidates.e2e.stage import NS, Stage
+from tests.candidates.e2e.stage import HOME, NS, Stage
 from tests.support.deep import deep_after
 
 Make = Callable[..., Awaitable[Stage]]
@@ -181,3 +182,38 @@ async def test_the_pods_of_a_gang_fail_over_together(stage: Make) -> None:
     assert [said["cluster"] for said in it.said("GangPermitted")] == ["east", "west"]
     events = [record.obj for record in it.store.records(EVENTS)]
     assert "Scheduled" in {event["reason"] for event in events}
+
+
+def of_another(it: Stage, target: str, name: str, least: int) -> None:
+    """Have another cluster, which was given our name, offer a pod of a PodGroup that is called as ours is."""
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"annotations": {GROUP_NAME: "g"}}, "spec": {"containers": [container]}}
+    source = {"cluster": HOME, "namespace": NS, "name": name, "uid": f"uid-{name}", "epoch": 1}
+    head = {"name": name, "namespace": NS, "labels": {SOURCE_LABEL: HOME}, "annotations": {SOURCE_UID: "another"}}
+    spec = {"source": source, "template": template, "minMember": least}
+    it.world.clusters[target].store.create(CANDIDATES, {"metadata": {**head, "finalizers": [FINALIZER]}, "spec": spec})
+
+
+async def test_pods_of_another_cluster_with_our_name_complete_no_gang_of_ours(
+    scheduled: Callable[..., Awaitable[Scheduled]],
+) -> None:
+    it = await scheduled("a")
+    it.node("a", "n", "2500m")
+    it.group("g", 3)
+    names = gang(it, "g", 3)
+    theirs = ["their-0", "their-1"]
+    for name in theirs:
+        of_another(it, "a", name, 3)
+    store = it.world.clusters["a"].store
+
+    def why(name: str) -> str:
+        found = {one.name: one.obj for one in store.records(PODS)}.get(name, {})
+        listed = (found.get("status") or {}).get("conditions") or []
+        return next((str(one.get("reason")) for one in listed if one["type"] == "PodScheduled"), "")
+
+    await it.until(lambda: {why(name) for name in theirs} == {"SchedulingGated"}, "they are too few")
+    await it.until(lambda: len(it.said("CandidateUnschedulable")) >= 3, "ours find no room for all")
+    assert it.said("Reserved") == []
+    it.node("a", "more", "1")
+    await it.until(lambda: [it.on(name) for name in names] == [["a"]] * 3, "all of ours run")
+    assert {why(name) for name in theirs} == {"SchedulingGated"}

@@ -47,7 +47,8 @@ CANDIDATE: Facets[TargetState] = {
     "gates": lambda state: state.seen.gates if state.seen else None,
     "ungated": lambda state: state.pod.gates if state.pod else None,
     "grouped": lambda state: (of_group(state.seen) or None) if state.seen else None,
-    "unmarked": lambda state: state.pod.source if state.pod else None,
+    "unmarked": lambda state: (state.pod.source, state.pod.source_uid) if state.pod else None,
+    "maker": lambda state: (state.seen.source_uid or None) if state.seen else None,
     "pod": lambda state: state.pod.uid if state.pod else None,
     "leaving": lambda state: (state.pod.deleting or None) if state.pod else None,
     "node": lambda state: (state.pod.node or None) if state.pod else None,
@@ -87,7 +88,7 @@ CAUSES: Table = {
     events.PodMade: {R.TO_BE_SCHEDULED: ("it.admitted", "it.refused", "it.pod")},
     events.PodAmended: {
         R.SOURCE_CHANGED: ("it.asks", "it.agrees", "it.pod", "it.binding", "invitation"),
-        R.SOURCE_UNMARKED: ("it.grouped", "it.unmarked", "it.pod", "it.binding", "invitation"),
+        R.SOURCE_UNMARKED: ("it.grouped", "it.maker", "it.unmarked", "it.pod", "it.binding", "invitation"),
         R.SCALE_UP_CHANGED: ("it.scale_up", "it.scales", "it.pod", "it.held", "it.binding", "invitation"),
     },
     events.PodGatesSet: {R.GATES_CHANGED: ("it.gates", "it.ungated", "it.bound", "it.pod")},

@@ -39,8 +39,8 @@ def amended(
     unfit = forbidden or (None if agrees else _refused(state, seen)) or _beyond(made, seen)
     if unfit is not None and not (agrees and forbidden) and _is_news(state.amendment, seen, unfit):
         return AmendmentRefused(template=seen.template, message=unfit[1], reason=unfit[0])
-    scales, source = _other_scale_up(state, seen, pod), _unsaid_source(seen, pod)
-    if (agrees and scales is None and not source) or forbidden is not None or POD in state.effects:
+    scales, source, uid = _other_scale_up(state, seen, pod), _unsaid_source(seen, pod), _unsaid_uid(seen, pod)
+    if (agrees and scales is None and not source and not uid) or forbidden is not None or POD in state.effects:
         return None
     if seen.changeable is None and not agrees:
         return None
@@ -49,6 +49,7 @@ def amended(
         template=seen.template,
         scale_up=scales,
         source=source,
+        source_uid=uid,
         resource_version=pod.resource_version,
         reason=_why(scales) if agrees else TargetReason.SOURCE_CHANGED,
     )
@@ -93,6 +94,11 @@ def _taken_away(state: TargetState, seen: CandidateObserved, pod: CandidatePodOb
 def _unsaid_source(seen: CandidateObserved, pod: CandidatePodObserved) -> str:
     """Return the cluster that a member of a gang comes from, if its Pod does not say so: gangs are told apart by it."""
     return seen.origin.cluster if of_group(seen) and pod.source != seen.origin.cluster else ""
+
+
+def _unsaid_uid(seen: CandidateObserved, pod: CandidatePodObserved) -> str:
+    """Return which cluster of that name it is, if its Candidate says it, and its Pod does not."""
+    return seen.source_uid if of_group(seen) and pod.source_uid != seen.source_uid else ""
 
 
 def of_group(seen: CandidateObserved) -> bool:

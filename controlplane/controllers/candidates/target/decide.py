@@ -118,7 +118,7 @@ class _Pass(DecisionPass[TargetState, events.TargetDecision | events.Unreserved,
     def _overrides(self, decision: events.TargetWrite, opened: events.TargetWrite) -> bool:
         """Whether a decision takes the place of an open one: a removal of all, a fence of a binding, a newer change."""
         if isinstance(decision, events.PodAmended) and isinstance(opened, events.PodAmended):
-            asked = [(one.template, one.scale_up, one.source) for one in (decision, opened)]
+            asked = [(one.template, one.scale_up, one.source, one.source_uid) for one in (decision, opened)]
             return asked[0] != asked[1]
         if isinstance(decision, events.PodRemoved):
             return not isinstance(opened, events.PodRemoved)

@@ -63,7 +63,8 @@ class CandidateObserved(SourceObservation):
     without the first. `changeable` is what its Pod can follow a change of, `fixed` the hash of what not, once the Pod
     is there (None, "": it was not noted). `scale_up`: whether the autoscaler of this cluster may add nodes for it, None
     if its source leaves that to us. `gates`: how the conditions stand, by its source, that the Pod's readiness waits
-    for; one that is not among them does not stand there, if it says anything of them at all (`gates_told`)."""
+    for; one that is not among them does not stand there, if it says anything of them at all (`gates_told`).
+    `source_uid`: which cluster made it, noted of a pod of a PodGroup: gangs are told apart by it."""
 
     origin: Origin
     template: str
@@ -87,6 +88,7 @@ class CandidateObserved(SourceObservation):
     scale_up: bool | None = None
     gates: list[Condition] = []
     gates_told: bool = False
+    source_uid: str = ""
 
 
 class UnreadCandidateDeleted(SourceObservation):
@@ -104,9 +106,9 @@ class CandidateVanished(SourceObjectGone):
 class CandidatePodObserved(SourceObservation):
     """The Pod of a candidate. `owner` is the UID of the Candidate that controls it, `status` the body of its status.
     `template`: which one it agrees with, `scale_up`: whether the autoscaler may add nodes for it, both by its
-    annotations, and so does `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup).
-    `gates`: how the conditions stand that its readiness waits for. `stopped`: it is being deleted, and its end is that
-    of its deletion.
+    annotations, and so do `source`, the cluster that it comes from ("": it does not say, or is of no PodGroup), and
+    `source_uid`, which one of that name. `gates`: how the conditions stand that its readiness waits for. `stopped`: it
+    is being deleted, and its end is that of its deletion.
     """
 
     owner: str
@@ -119,6 +121,7 @@ class CandidatePodObserved(SourceObservation):
     scale_up: bool = True
     stopped: bool = False
     source: str = ""
+    source_uid: str = ""
     gates: list[Condition] = []
 
 
@@ -250,13 +253,14 @@ class PodMade(OnPod):
 class PodAmended(TargetWrite):
     """Bring the Pod in line with the Candidate's template, as far as a Pod may be changed: labels, annotations, images,
     more tolerations, deadlines. `scale_up`: and with whether the autoscaler may add nodes for it; `source`: and have it
-    say which cluster it comes from."""
+    say which cluster it comes from, `source_uid`: which one of that name."""
 
     WHAT: ClassVar[str] = "Template"
     uid: str
     template: str
     scale_up: bool | None = None
     source: str = ""
+    source_uid: str = ""
 
 
 class PodGatesSet(TargetWrite):

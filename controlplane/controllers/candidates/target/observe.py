@@ -6,6 +6,7 @@ that is wrong, and the others go on."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -17,12 +18,14 @@ from controlplane.controllers.candidates.objects import (
     PODS,
     SCALE_UP,
     SOURCE_LABEL,
+    SOURCE_UID,
     TEMPLATE,
 )
 from controlplane.controllers.candidates.reasons import TargetReason
 from controlplane.controllers.candidates.source.observations import Built, event_of
 from controlplane.controllers.candidates.target import events
 from controlplane.controllers.candidates.target.amendment import CHANGEABLE, CONTAINERS, changeable_of
+from controlplane.controllers.candidates.target.changes import of_group
 from controlplane.controllers.candidates.target.state import candidate_stream
 from controlplane.kube import fields, pod_security
 from controlplane.kube.candidate_pods import SOURCE, is_candidates
@@ -35,6 +38,7 @@ from controlplane.runtime.controller import ObjectChange
 
 _SAID = 800  # characters of what a level forbids
 _MOST_NOTED = 1 << 17  # bytes of what is noted of a template beside its hash
+_UID = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,61}[0-9A-Za-z])?")
 _CREDENTIALS = ("serviceAccountToken", "podCertificate")  # by which a pod is known as its ServiceAccount
 
 
@@ -152,7 +156,19 @@ def candidate(obj: Json) -> Built:
         ],
     )
     bodies = (template,) if stored is None else (template, stored)
-    return candidate_stream(event.namespace, event.name), event, bodies
+    return candidate_stream(event.namespace, event.name), _with_source(event, obj), bodies
+
+
+def _with_source(event: events.CandidateObserved, obj: Json) -> events.CandidateObserved:
+    uid = _source_uid(obj) if of_group(event) else ""
+    return msgspec.structs.replace(event, source_uid=uid) if uid else event
+
+
+def _source_uid(obj: Json) -> str:
+    """Return which cluster a Candidate says to be made by, "" if it does not: a UID, or what stands for anything else,
+    since streams are named by it."""
+    said = text(section(meta(obj), "annotations", "metadata"), SOURCE_UID, "metadata.annotations")
+    return said if not said or _UID.fullmatch(said) else body_of({"uid": said}).ref[:32]
 
 
 def _named(error: Exception) -> str:
@@ -263,6 +279,7 @@ def pod(obj: Json) -> Built:
         template=text(notes, TEMPLATE, "metadata.annotations"),
         scale_up=notes.get(SCALE_UP) != "false",
         source=text(notes, SOURCE, "metadata.annotations"),
+        source_uid=text(notes, SOURCE_UID, "metadata.annotations"),
         gates=readiness.gates_said(section(obj, "spec"), section(obj, "status")),
         tolerations=fields.items(section(obj, "spec"), "tolerations", "spec"),
         stopped="deletionTimestamp" in meta(obj) and _ends_by_force(section(obj, "spec"), section(obj, "status")),

@@ -15,6 +15,7 @@ from controlplane.controllers.candidates.objects import (
     GROUP,
     PODS,
     SCALE_UP,
+    SOURCE_UID,
     TEMPLATE,
     stamp,
 )
@@ -121,6 +122,7 @@ def _pod(state: TargetState, decision: events.PodMade, template: Json, policy: T
                 TEMPLATE: decision.template,
                 **({QUORUM: str(seen.least)} if seen.least > 0 else {}),
                 **({SOURCE: seen.origin.cluster} if of_group(seen) else {}),
+                **({SOURCE_UID: seen.source_uid} if seen.source_uid else {}),
                 **({SCALE_UP: "false"} if seen.scale_up is False else {}),
             },
             "ownerReferences": [
@@ -155,6 +157,8 @@ def _change(state: TargetState, decision: events.PodAmended, template: Json) -> 
     found = _followed(state, pod, seen, decision.template, template)
     if decision.source:
         found["metadata"]["annotations"][SOURCE] = decision.source
+    if decision.source_uid:
+        found["metadata"]["annotations"][SOURCE_UID] = decision.source_uid
     if decision.scale_up is not None:
         found["metadata"]["annotations"][SCALE_UP] = None if decision.scale_up else "false"
     return found

@@ -7,7 +7,7 @@ that changes; nothing is kept here that the log and the watches do not say again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import datetime
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from controlplane.controllers.scheduling.framework.plugin import CycleState
 from controlplane.controllers.scheduling.framework.runtime import Framework
 from controlplane.controllers.scheduling.framework.status import Code
 from controlplane.controllers.scheduling.reasons import SchedulingReason
+from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.controllers.scheduling.snapshot.view import ClusterView
 from controlplane.kube.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Json, Kind, meta
 
@@ -52,10 +53,11 @@ class Preparing:
         loop: Proposes,
         trying: Trying,
         view: ClusterView,
-        frameworks: Mapping[str, Framework],
+        framework_of: Callable[[Pod, str], Framework | None],
         holds: MutableMapping[str, AssumedPod],
     ) -> None:
-        self._loop, self._try, self._view, self._frameworks, self._holds = loop, trying, view, frameworks, holds
+        self._loop, self._try, self._view, self._holds = loop, trying, view, holds
+        self._framework_of = framework_of
         self._waiting: dict[str, list[Place]] = {}  # each with its claims
         self._of_claim: dict[Place, dict[str, None]] = {}  # and who waits for each claim
         self._stirred: dict[str, None] = {}  # of whom something has changed
@@ -69,7 +71,7 @@ class Preparing:
         Where the way to the binding has begun, everyone had permitted it: only Reserve hears of it then.
         """
         pod = self._view.pods.get(identity)
-        framework = self._frameworks.get(pod.scheduler_name) if pod is not None else None
+        framework = self._framework_of(pod, stream) if pod is not None else None
         if pod is None or framework is None:
             return
         state = CycleState(protocol.decided(stream))

@@ -8,7 +8,7 @@ config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -216,14 +216,25 @@ class PodGroupConditions(StreamController[GangState]):
             expected[stream] = known.version if known is not None else 0
         return ProposedAppend(new, expected)
 
-    def started(self, place: Place, *, alone: bool) -> StartProgress:
-        """Return how far a gang's start had come when that was recorded last. Before gangs of a source had
-        streams of their own, it was on that of their PodGroup: it is a gang's that is `alone` with its name.
-        """
-        own, shared = _start_stream(place), gang_stream(*place[:2])
-        state = self.states.get(own) or (self.states.get(shared) if alone else None)
+    def started(self, place: Place, others: Collection[Place]) -> tuple[StartProgress, StartProgress]:
+        """Return how far a gang's start had come when that was recorded last, and what of it need not be recorded anew.
+
+        With the `others` that have its PodGroup's name: it may be on an older stream, if it is the only one of that.
+        Before Candidates said which cluster made them, there was one for each name of a source; before that, it was
+        that of their PodGroup. Whose start such a stream tells of may not be known later."""
+        own, older = self._start(_start_stream(place)), StartProgress()
+        if own is not None:
+            return own, own
+        if place.uid and all(one.source != place.source for one in others):
+            older = self._start(_start_stream(place.by_name)) or older
+        if not others:
+            older = self._start(gang_stream(*place[:2])) or older
+        return older, StartProgress() if older.together else older
+
+    def _start(self, stream: str) -> StartProgress | None:
+        state = self.states.get(stream)
         start = state.start if state is not None else None
-        return StartProgress(start.together, start.failures, start.until) if start is not None else StartProgress()
+        return StartProgress(start.together, start.failures, start.until) if start is not None else None
 
 
 def _start_stream(place: Place) -> str:
@@ -231,4 +242,4 @@ def _start_stream(place: Place) -> str:
     pods.
     """
     stream = gang_stream(*place[:2])
-    return stream if place.source in ("", UNMARKED) else f"{stream}/{place.source}"
+    return stream if place.source in ("", UNMARKED) else f"{stream}/{place.origin}"

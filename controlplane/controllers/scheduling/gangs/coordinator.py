@@ -309,11 +309,11 @@ class GangCoordinator:
             return None
         known = self._noted.get(place)
         if known is None:
-            others = self._gangs.others(place)
-            if place.source and UNMARKED in others:
+            if self._gangs.is_ambiguous(place):
                 return None  # whose start the log of an earlier version tells of is not known yet
-            known = self._noted[place] = self.recorded.started(place, alone=not others)
-            self._gangs.recall(place, known)
+            recalled, known = self.recorded.started(place, self._gangs.others(place))
+            self._noted[place] = known
+            self._gangs.recall(place, recalled)
             if (until := self._gangs.resting(place)) is not None:
                 self._resting[place] = until
         found = self._gangs.start(place)
@@ -376,8 +376,6 @@ class GangCoordinator:
         gang, group = self._gangs.gang(place), self._gangs.groups[place]
         placed = sorted(map(self._since, gang.assigned | {*gang.waiting}))
         return placed[group.min_member - 1] if len(placed) >= group.min_member else 0
-
-    # ----------------------------------------------------------------
 
     def _broken(self, place: Place) -> bool:
         """Whether those of a gang who are not on nodes have to give their places back."""

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from controlplane.controllers.scheduling.snapshot.objects import NATIVE, Pod, is_scalar
 from controlplane.kube import pod_requests as asked
-from controlplane.kube.pod_fields import Obj, PodMisfit, number, section, text
-from controlplane.kube.pod_groups import GroupSpec
+from controlplane.kube.pod_fields import Obj, PodMisfit, items, number, section, text
+from controlplane.kube.pod_groups import GroupSpec, Stage
 
 Name = tuple[str, str]  # namespace and name of a PodGroup
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,3 +91,17 @@ def follows(pod: Pod) -> bool:
     """Whether a pod has to be where others are: tried before them, it would turn its whole gang back each time."""
     affinity = section(section(pod.spec, "affinity", "pod.spec"), "podAffinity", "pod.spec.affinity")
     return bool(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+
+
+def stage_of(pod: Pod) -> Stage:
+    """Return how far a pod has come."""
+    if pod.phase == "Succeeded":
+        return "Succeeded"
+    if pod.phase == "Failed":
+        return "Failed"
+    return "Assigned" if pod.node_name else "Pending"
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether a pod has scheduling gates, and so cannot be tried."""
+    return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))

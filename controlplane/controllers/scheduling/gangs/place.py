@@ -5,6 +5,7 @@ In: a pod as the scheduler sees it. Out: a place, a value."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,13 +17,24 @@ GANG = "Gang"
 
 class Place(NamedTuple):
     """A gang: the PodGroup that its pods name, and the cluster that they come from, "" for the scheduler's own. The
-    groups of two sources have nothing in common but their name.
+    groups of two sources have nothing in common but their name. `uid`: which cluster of that name, where that is said.
 
     `UNMARKED` are pods of a source that do not say yet which one that is (an earlier version made them)."""
 
     namespace: str
     name: str
     source: str = ""
+    uid: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The cluster by its name, and by its UID where that is said."""
+        return f"{self.source}/{self.uid}" if self.uid else self.source
+
+    @property
+    def by_name(self) -> Place:
+        """The gang of those who say no more of their cluster than its name."""
+        return self._replace(uid="")
 
 
 class StartProgress(NamedTuple):
@@ -34,8 +46,66 @@ class StartProgress(NamedTuple):
 
 
 def place_of(pod: Pod) -> Place | None:
-    """Return the gang of a pod, None if it names no PodGroup."""
-    return Place(pod.namespace, pod.group, pod.source) if pod.group else None
+    """Return the gang of a pod by what itself says, None if it names no PodGroup."""
+    return Place(pod.namespace, pod.group, pod.source, pod.source_uid) if pod.group else None
+
+
+class KnownSources:
+    """Of which cluster the members are that say no more of it than its name: of the one that the other members say, if
+    that is one. Their Candidates were made before Candidates said it, or by who cannot know it: without this, a gang
+    that runs since then would not get the members that take the place of its own."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Place] = {}
+        self._said: dict[Place, Counter[str]] = {}
+        self._silent: dict[Place, dict[str, None]] = {}
+
+    def of(self, pod: Pod) -> Place | None:
+        """Return the gang of a pod, None if it names no PodGroup."""
+        place = place_of(pod)
+        return place if place is None or place.uid else place._replace(uid=self._one(place))
+
+    def put(self, pod: Pod) -> Sequence[str]:
+        """Take note of what a pod says; return who is of another gang by that."""
+        place, before = place_of(pod), self._of.get(pod.identity)
+        if before == place:
+            return ()
+        moved = self.drop(pod.identity)
+        if place is None or not place.source:
+            return moved
+        self._of[pod.identity], by_name = place, place.by_name
+        one = self._one(by_name)
+        if place.uid:
+            self._said.setdefault(by_name, Counter())[place.uid] += 1
+        else:
+            self._silent.setdefault(by_name, {})[pod.identity] = None
+        return [*dict.fromkeys((*moved, *self._moved(by_name, one)))]
+
+    def drop(self, identity: str) -> Sequence[str]:
+        """Forget a pod; return who is of another gang by that."""
+        place = self._of.pop(identity, None)
+        if place is None:
+            return ()
+        by_name = place.by_name
+        one = self._one(by_name)
+        silent, said = self._silent.get(by_name, {}), self._said.get(by_name, Counter[str]())
+        silent.pop(identity, None)
+        if place.uid:
+            said[place.uid] -= 1
+            if not said[place.uid]:
+                del said[place.uid]
+        for table, left in ((self._silent, silent), (self._said, said)):
+            if not left:
+                table.pop(by_name, None)
+        return self._moved(by_name, one)
+
+    def _one(self, by_name: Place) -> str:
+        """Return the one cluster that members say, "" if none does, or several are said."""
+        said = self._said.get(by_name, ())
+        return next(iter(said)) if len(said) == 1 else ""
+
+    def _moved(self, by_name: Place, before: str) -> Sequence[str]:
+        return [*self._silent.get(by_name, ())] if self._one(by_name) != before else ()
 
 
 class MemberCounts:

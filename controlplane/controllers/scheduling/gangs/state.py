@@ -7,16 +7,17 @@ a `Cluster`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-from controlplane.controllers.scheduling.gangs.objects import Name, PodGroupsHere, follows, name_of
-from controlplane.controllers.scheduling.gangs.place import UNMARKED, MemberCounts, Place, StartProgress, place_of
+from controlplane.controllers.scheduling.gangs import progress
+from controlplane.controllers.scheduling.gangs.objects import Name, PodGroupsHere, follows, is_gated, name_of, stage_of
+from controlplane.controllers.scheduling.gangs.place import UNMARKED, KnownSources, MemberCounts, Place, StartProgress
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 from controlplane.kube import pod_groups as rules
-from controlplane.kube.pod_fields import Obj, items
+from controlplane.kube.pod_fields import Obj
 from controlplane.kube.pod_groups import (
     EMPTY,
     GangDefaults,
@@ -25,7 +26,6 @@ from controlplane.kube.pod_groups import (
     GroupCondition,
     GroupSpec,
     Member,
-    Stage,
 )
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,6 +51,7 @@ class ClusterGangs:
         self._counts: dict[Place, MemberCounts] = {}
         self._gated: dict[Place, set[str]] = {}  # members that still have scheduling gates
         self._places: dict[str, Place] = {}
+        self._sources = KnownSources()
         self._waited_for: set[Place] = set()
 
     # ---------------------------------------------------------------- what the watches show
@@ -110,10 +111,26 @@ class ClusterGangs:
         """Take a pod in, or take note that it has changed. One that is being deleted counts no more: its place is as
         good as free.
         """
-        place, before = place_of(pod), self._places.get(pod.identity)
-        if before is not None and (before != place or pod.terminating):
+        if pod.terminating:
             self.forget(pod.identity)
-        if place is None or pod.terminating:
+            return
+        others = self._sources.put(pod)
+        self._take(pod)
+        self._look_again(others)
+
+    def _look_again(self, identities: Sequence[str]) -> None:
+        """Have members be of the gang that they are of by what others say now."""
+        for pod in filter(None, map(self.pod, identities)):
+            self._take(pod)
+
+    def _take(self, pod: Pod) -> None:
+        place, before = self._sources.of(pod), self._places.get(pod.identity)
+        came_from = None
+        if before is not None and before != place:
+            same = place is not None and place.by_name == before.by_name
+            came_from = self._gangs[before] if same else None
+            self._leave(pod.identity)
+        if place is None:
             return
         self._places[pod.identity] = place
         known = self._pods.setdefault(place, {})
@@ -123,15 +140,22 @@ class ClusterGangs:
         self._lend(place)
         gated = self._gated.setdefault(place, set())
         was = pod.identity in gated
-        (gated.add if _gated(pod) else gated.discard)(pod.identity)
-        member = Member(uid=pod.identity, name=pod.name, stage=_stage(pod))
+        (gated.add if is_gated(pod) else gated.discard)(pod.identity)
+        member = Member(uid=pod.identity, name=pod.name, stage=stage_of(pod))
         gang = self._gangs.get(place, EMPTY)
         if gang.members.get(pod.identity) != member or was != (pod.identity in gated):
             self._gangs[place] = rules.seen(gang, member, self.groups.get(place))
             self.changed[place] = None
+        if came_from is not None:
+            self._gangs[place] = progress.joined(self._gangs[place], pod.identity, came_from)
+            self._waited_for.add(place)
 
     def forget(self, identity: str) -> None:
         """A member is gone, or on its way out."""
+        self._leave(identity)
+        self._look_again(self._sources.drop(identity))
+
+    def _leave(self, identity: str) -> None:
         place = self._places.pop(identity, None)
         if place is None:
             return
@@ -163,6 +187,10 @@ class ClusterGangs:
         """Return the group that a pod is known in."""
         return self._places.get(identity)
 
+    def of(self, pod: Pod) -> Place | None:
+        """Return the group that a pod is of, None if it names none."""
+        return self._sources.of(pod)
+
     def members(self, place: Place) -> list[str]:
         """Return the pods of a group."""
         return list(self._pods.get(place, ()))
@@ -193,11 +221,11 @@ class ClusterGangs:
         """Return what the queue is sorted by: groups by priority, age and name, the pods of one side by side; others by
         themselves.
         """
-        place, since = place_of(pod), datetime.fromtimestamp(enqueued, UTC)
+        place, since = self.of(pod), datetime.fromtimestamp(enqueued, UTC)
         group = self.groups.get(place) if place is not None else None
         if place is None or group is None:
             return rules.rank_single(pod.namespace, pod.name, pod.priority, since)
-        name = "/".join(place[1:]) if place.source else group.name
+        name = f"{place.name}/{place.origin}" if place.source else group.name
         named = _replace(group, name=name, priority=self.priority(place))
         return rules.rank(named, since, pod.name, follows=follows(pod))
 
@@ -248,9 +276,13 @@ class ClusterGangs:
             return None
         return rules.group_condition(group, self._gangs.get(place, EMPTY), why) if group is not None else None
 
-    def others(self, place: Place) -> set[str]:
-        """Return the sources of the other gangs whose pods name the same PodGroup; "" for this cluster's own."""
-        return {other.source for other in self._of_name.get(place[:2], ()) if other != place}
+    def others(self, place: Place) -> set[Place]:
+        """Return the other gangs whose pods name the same PodGroup."""
+        return self._of_name.get(place[:2], set()) - {place}
+
+    def is_ambiguous(self, place: Place) -> bool:
+        """Whether pods that do not say yet which source they are of may be of this gang."""
+        return bool(place.source) and any(one.source == UNMARKED for one in self.others(place))
 
     # ---------------------------------------------------------------- what the loop did
 
@@ -262,17 +294,11 @@ class ClusterGangs:
         gang = self._gangs[place]
         if identity in gang.waiting:
             return ()
-        first = not gang.waiting
-        deadline = min(gang.deadline or until, until)
         self._waited_for.add(place)
-        waiting = (*gang.waiting, identity)
-        self._gangs[place] = _replace(gang, waiting=waiting, deadline=deadline, failing=gang.failing - {identity})
-        taken = gang.assigned | {*waiting}
-        return (
-            tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken)
-            if first
-            else ()
-        )
+        self._gangs[place] = progress.waits(gang, identity, until)
+        taken = gang.assigned | {*gang.waiting, identity}
+        others = tuple(uid for uid, one in gang.members.items() if one.stage == "Pending" and uid not in taken)
+        return () if gang.waiting else others
 
     def let_go(self, identity: str) -> bool:
         """A member may be bound, as the log says. Return whether that is news."""
@@ -280,14 +306,7 @@ class ClusterGangs:
         gang = self._gangs[place]
         if identity in gang.assigned:
             return False
-        waiting = tuple(uid for uid in gang.waiting if uid != identity)
-        gang = self._gangs[place] = _replace(
-            gang,
-            waiting=waiting,
-            released=gang.released | {identity},
-            failing=gang.failing - {identity},
-            deadline=gang.deadline if waiting else None,
-        )
+        gang = self._gangs[place] = progress.let_go(gang, identity)
         if self.singly(place):  # they go, whatever befell the gang while the log was asked
             self._gangs[place] = _replace(gang, not_before=None)
         self.changed[place] = None
@@ -302,10 +321,7 @@ class ClusterGangs:
         if place is None or (identity not in gang.waiting and identity not in gang.released):
             return ()
         lost = identity in gang.released
-        waiting = tuple(uid for uid in gang.waiting if uid != identity)
-        released = gang.released - {identity}
-        after = _replace(gang, waiting=waiting, released=released, deadline=gang.deadline if waiting else None)
-        self._gangs[place] = _replace(after, started=gang.started and _runs(after))
+        self._gangs[place] = progress.freed(gang, identity)
         self.changed[place] = None
         return self.failed(identity) if lost else ()
 
@@ -345,7 +361,7 @@ class ClusterGangs:
         gang = self._gangs.get(place)
         if gang is None or gang.started:
             return
-        known = _replace(gang, started=start.together and _runs(gang), failures=start.failures, not_before=start.until)
+        known = progress.recalled(gang, start)
         group = self.groups.get(place)
         self._gangs[place] = rules.together(group, known) if group is not None else known
 
@@ -382,19 +398,3 @@ class ClusterGangs:
 
 
 _replace = msgspec.structs.replace
-
-
-def _runs(gang: GangProgress) -> bool:
-    return bool(gang.released) or any(member.stage == "Assigned" for member in gang.members.values())
-
-
-def _stage(pod: Pod) -> Stage:
-    if pod.phase == "Succeeded":
-        return "Succeeded"
-    if pod.phase == "Failed":
-        return "Failed"
-    return "Assigned" if pod.node_name else "Pending"
-
-
-def _gated(pod: Pod) -> bool:
-    return not pod.node_name and bool(items(pod.spec, "schedulingGates", "pod.spec"))

@@ -28,7 +28,6 @@ from controlplane.controllers.scheduling.framework.status import (
     unresolvable,
     unschedulable,
 )
-from controlplane.controllers.scheduling.gangs.place import place_of
 from controlplane.controllers.scheduling.snapshot.cluster import DisruptionBudget
 from controlplane.controllers.scheduling.snapshot.node_info import NodeInfo
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -152,11 +151,11 @@ def whole_gangs(
     if not isinstance(found, Victims) or not gangs.groups:
         return found
     chosen = {victim.identity: victim for victim in found.pods}
-    for place in sorted({place for victim in found.pods if (place := place_of(victim)) is not None}):
+    for place in sorted({place for victim in found.pods if (place := gangs.of(victim)) is not None}):
         for identity in sorted(gangs.victims(place, set(chosen)) - chosen.keys()):
             if (other := gangs.pod(identity)) is None:
                 continue
-            if other.priority >= pod.priority or place == place_of(pod):
+            if other.priority >= pod.priority or place == gangs.of(pod):
                 return unschedulable(f"PodGroup {place[1]} would fall below its minMember and cannot go whole")
             chosen[identity] = other
     if len(chosen) == len(found.pods):

@@ -25,7 +25,7 @@ from controlplane.controllers.scheduling.framework.plugin import (
 )
 from controlplane.controllers.scheduling.framework.runtime import LONGEST_WAIT
 from controlplane.controllers.scheduling.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
-from controlplane.controllers.scheduling.gangs.place import GANG, Place, place_of
+from controlplane.controllers.scheduling.gangs.place import GANG, Place
 from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.snapshot.cluster import ClusterTables
 from controlplane.controllers.scheduling.snapshot.objects import Pod
@@ -100,7 +100,7 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
         helps the member that found no node; its siblings are tried along with it."""
 
         def short(pod: Pod, event: ClusterEvent) -> bool:
-            return place_of(pod) in self._gangs.short
+            return self._gangs.of(pod) in self._gangs.short
 
         return {("Node", "Add"): short, ("Node", "Update"): short, ("Pod", "AssignedDelete"): short}
 
@@ -112,7 +112,7 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """Return why the pod has to stay outside: its group is not there, not complete, or rests."""
-        place = place_of(pod)
+        place = self._gangs.of(pod)
         if place is None:
             return unresolvable(UNNAMED) if self._waits_for_group(pod) else SUCCESS
         held = self._gangs.hold(place) if self._gangs.enabled else None
@@ -120,7 +120,7 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Prefiltered:
         """Refuse a member whose group may not be tried now, or asks for more than all nodes together have left."""
-        place = place_of(pod)
+        place = self._gangs.of(pod)
         if place is None or not self._gangs.enabled:
             return Prefiltered(unresolvable(UNNAMED)) if self._waits_for_group(pod) else NO_PART
         held = self._gangs.hold(place)
@@ -159,6 +159,6 @@ class Gang(QueueSortPlugin, PreEnqueuePlugin, PreFilterPlugin, PermitPlugin):
 
     def permit(self, state: CycleState, pod: Pod, node: str) -> PermitAnswer:
         """Wait for the others, or go, if the gang has come together before."""
-        place = place_of(pod)
+        place = self._gangs.of(pod)
         seconds = self._gangs.wait(place) if place is not None and self._gangs.enabled else None
         return PermitAnswer() if seconds is None else PermitAnswer(Status(Code.WAIT), seconds)

@@ -6,19 +6,19 @@ In: the queue, such a pod, the time in seconds. Out: pods moved in the queue. Fo
 from __future__ import annotations
 
 from controlplane.controllers.scheduling.framework.hints import ClusterEvent
-from controlplane.controllers.scheduling.gangs.place import place_of
+from controlplane.controllers.scheduling.gangs.state import ClusterGangs
 from controlplane.controllers.scheduling.queue.queue import Queue
 from controlplane.controllers.scheduling.snapshot.objects import Pod
 
 
-def given_back(queue: Queue, pod: Pod, seconds: float) -> None:
+def given_back(queue: Queue, gangs: ClusterGangs, pod: Pod, seconds: float) -> None:
     """A pod in flight has no node any more, nor the volumes and devices that were reserved with it. Its own gang is not
     helped by that.
     """
-    gang = place_of(pod)
+    gang = gangs.of(pod)
 
     def others(one: Pod) -> bool:
-        return gang is None or place_of(one) != gang
+        return gang is None or gangs.of(one) != gang
 
     queue.move(ClusterEvent("Pod", "AssignedDelete", pod, None), seconds, others)
     if pod.claims:

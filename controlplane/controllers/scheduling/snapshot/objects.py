@@ -13,7 +13,7 @@ from controlplane.controllers.scheduling.devices.pod_claims import PodResourceCl
 from controlplane.controllers.scheduling.snapshot.affinity import PodAffinity, pod_affinity
 from controlplane.controllers.scheduling.snapshot.volume_sources import ClaimName, InlineVolume, read_mounts
 from controlplane.kube import pod_requests as asked
-from controlplane.kube.candidate_pods import SOURCE, UNMARKED, is_candidates
+from controlplane.kube.candidate_pods import SOURCE, SOURCE_UID, UNMARKED, is_candidates
 from controlplane.kube.kinds import Json
 from controlplane.kube.pod_fields import (
     Obj,
@@ -72,8 +72,9 @@ class Pod:
 
     `asked` is what its spec alone asks for; the others count what its status says of a resize as well. `group` names
     its PodGroup, `least` is how many of it start together, for a candidate whose PodGroup is not here, `source` the
-    cluster that a candidate comes from (`UNMARKED`: it does not say). `mounts` are the claims and the disks that it
-    names itself, in its own order; `claims` those of them that are claims."""
+    cluster that a candidate comes from (`UNMARKED`: it does not say), `source_uid` which one of that
+    name. `mounts` are the claims and the disks that it names itself, in its own order; `claims` those of them that are
+    claims."""
 
     namespace: str
     name: str
@@ -105,6 +106,7 @@ class Pod:
     group: str = ""
     least: int = 0
     source: str = ""
+    source_uid: str = ""
     generation: int = 0
     resource_claims: tuple[PodResourceClaim, ...] = ()
 
@@ -174,8 +176,14 @@ def read_pod(obj: Obj, where: str = "pod") -> Pod:
         group=text(notes, GROUP_NAME, f"{in_meta}.annotations"),
         resource_claims=read_pod_claims(spec, status, f"{namespace}/{name}", where),
         least=int(least) if least.isascii() and least.isdigit() and len(least) < 10 else 0,
-        source=(text(notes, SOURCE, f"{in_meta}.annotations") or UNMARKED) if is_candidates(meta) else "",
+        **(_source(notes, f"{in_meta}.annotations") if is_candidates(meta) else {}),
     )
+
+
+def _source(notes: Obj, where: str) -> dict[str, str]:
+    """Return which cluster a candidate's Pod comes from; one whose name is not said is none that is known."""
+    name = text(notes, SOURCE, where)
+    return {"source": name or UNMARKED, "source_uid": text(notes, SOURCE_UID, where) if name else ""}
 
 
 @dataclass(slots=True, eq=False)
