@@ -46,16 +46,12 @@ class SchedulerMeasure(ProcessMeasure):
         self._count_attempts()
         self._metrics.pending_pods.clear()
         self._metrics.scheduler_nodes.set(0)
+        self.takes_candidates(takes=False)
 
     def _count_attempts(self) -> None:
         for result, count in self._loop.attempts.items():
             self._metrics.schedule_attempts.labels(result=result).inc(count - self._counted[result])
             self._counted[result] = count
-
-    def follows(self) -> None:
-        """Say that this process does not lead."""
-        super().follows()
-        self.takes_candidates(takes=False)
 
     def takes_candidates(self, *, takes: bool) -> None:
         """Say whether Candidates are this scheduler's now."""
