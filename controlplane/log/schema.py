@@ -49,6 +49,20 @@ somebody says otherwise. And has no statement compiled: that takes up to seconds
 overestimated, and ours are short. No option of a connection, which would take the place of the URL's own options."""
 
 
+_UNCOMPILED: LiteralString = """
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase,
+                   unnest(s.setconfig) one
+                   WHERE d.datname = current_database() AND s.setrole = 0 AND starts_with(one, 'jit=')) THEN
+        EXECUTE 'ALTER DATABASE ' || quote_ident(current_database()) || ' SET jit = off';
+    END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'jit is left as it is: the login does not own the database';
+END $$"""
+"""Has the same hold for people who ask the views: compiling one takes longer than its answer. What somebody set himself
+stays."""
+
+
 def libpq_url(url: str) -> str:
     """Return the URL as libpq wants it, without SQLAlchemy's driver part; `SchemaError` if it is not a PostgreSQL
     URL.
@@ -116,6 +130,7 @@ def upgrade(url: str) -> tuple[str, str]:
             after = _migrated(connection)
             for statement in rights.statements():
                 connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(_UNCOMPILED)
             connection.commit()
         except SQLAlchemyError as error:
             detail = str(getattr(error, "orig", None) or error).strip().splitlines()[0]

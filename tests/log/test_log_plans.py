@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from controlplane.audit.reads import LogReader
+from controlplane.log import schema
 from controlplane.log.connect import Database
 from controlplane.log.page import READ
 from controlplane.log.postgres import PostgresLog
@@ -44,6 +45,35 @@ async def test_the_service_has_no_statement_compiled(database_url: str) -> None:
 def test_commands_and_pages_have_no_statement_compiled(database_url: str) -> None:
     with LogReader.connect(database_url) as reader:
         assert reader.connection.execute("SHOW jit").fetchone() == ("off",)
+
+
+@pytest.mark.parametrize("chosen", ["", "on"])
+def test_people_have_no_statement_compiled_unless_they_chose_it(postgres_server: postgres.Server, chosen: str) -> None:
+    name = postgres.new_name("jit")
+    url = postgres_server.create(name)
+    if chosen:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {name} SET jit = {chosen}".encode())
+    schema.upgrade(url)
+    with psycopg.connect(url) as connection:
+        asked = "SELECT setting, source FROM pg_settings WHERE name = 'jit'"
+        assert connection.execute(asked).fetchone() == (chosen or "off", "database")
+    postgres_server.drop(name)
+
+
+def test_a_login_that_does_not_own_the_database_upgrades_it_all_the_same(postgres_server: postgres.Server) -> None:
+    name = postgres.new_name("jit")
+    url = postgres_server.create(name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN CREATEROLE PASSWORD 'x'".encode())
+        connection.execute(f"GRANT CREATE ON DATABASE {name} TO {name}".encode())
+    with psycopg.connect(url) as connection:
+        connection.execute(f"SET SESSION AUTHORIZATION {name}".encode())
+        connection.execute(schema._UNCOMPILED)
+        assert connection.info.transaction_status.name == "INTRANS"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
+    postgres_server.drop(name)
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
