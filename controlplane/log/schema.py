@@ -42,13 +42,14 @@ def sqlalchemy_url(url: str) -> str:
 
 
 SESSION: LiteralString = (
-    "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET jit = off"
+    "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET jit = off; "
+    "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
 )
-"""Has a session spell times as psycopg reads them, and as they are told: a server has the zone of its machine unless
-somebody says otherwise. And has no statement compiled: that takes up to seconds for each execution of one whose cost is
-overestimated, and ours are short. No option of a connection, which would take the place of the URL's own options."""
+"""What every session of ours sets, whatever the server, the database or the login says: it spells times as psycopg reads
+them; has no statement compiled, which takes up to seconds for each execution of one whose cost is overestimated; sees
+what others have committed, which is what the statements are written for; and may be idle, as in a quiet fleet.
 
-
+No options of a connection, which would take the place of the URL's own options."""
 _UNCOMPILED: LiteralString = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase,

@@ -1,5 +1,5 @@
-"""What a server compiles and plans for the statements of the service: PostgreSQL compiles a statement whose estimated
-cost is above `jit_above_cost`, for seconds, and does so again for each execution."""
+"""What sessions are set to, and what a server plans for the statements of the service: PostgreSQL compiles a statement
+whose estimated cost is above `jit_above_cost`, for seconds, and does so again for each execution."""
 
 from __future__ import annotations
 
@@ -33,18 +33,32 @@ SELECT 'main', n, n + 99, gen_random_uuid(), 1, now() FROM generate_series(1, {E
 ANALYZE controlplane.events; ANALYZE controlplane.batches; ANALYZE controlplane.log_head"""
 
 
-async def test_the_service_has_no_statement_compiled(database_url: str) -> None:
-    connection = await Database(database_url).connect("test")
+SET = {"jit": "off", "default_transaction_isolation": "read committed", "idle_session_timeout": "0"}
+OTHERWISE = {"jit": "on", "default_transaction_isolation": "serializable", "idle_session_timeout": "1s"}
+
+
+@pytest.fixture
+def url_of_another_mind(database_url: str) -> str:
+    """The URL of a database that has its sessions be otherwise than ours."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for name, value in OTHERWISE.items():
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = '{value}'".encode())
+    return database_url
+
+
+async def test_sessions_of_the_service_are_as_its_statements_need_them(url_of_another_mind: str) -> None:
+    connection = await Database(url_of_another_mind).connect("test")
     try:
-        row = await (await connection.execute("SHOW jit")).fetchone()
+        found = {name: await (await connection.execute(f"SHOW {name}".encode())).fetchone() for name in SET}
     finally:
         await connection.close()
-    assert row == ("off",)
+    assert found == {name: (value,) for name, value in SET.items()}
 
 
-def test_commands_and_pages_have_no_statement_compiled(database_url: str) -> None:
-    with LogReader.connect(database_url) as reader:
-        assert reader.connection.execute("SHOW jit").fetchone() == ("off",)
+def test_sessions_of_commands_and_pages_are_so_too(url_of_another_mind: str) -> None:
+    with LogReader.connect(url_of_another_mind) as reader:
+        found = {name: reader.connection.execute(f"SHOW {name}".encode()).fetchone() for name in SET}
+    assert found == {name: (value,) for name, value in SET.items()}
 
 
 @pytest.mark.parametrize("chosen", ["", "on"])
