@@ -23,6 +23,7 @@ COPY deploy/multikueue-webhook deploy/multikueue-webhook
 COPY deploy/pipelineruns deploy/pipelineruns
 COPY deploy/podgroups deploy/podgroups
 COPY deploy/rbac deploy/rbac
+COPY deploy/scheduler deploy/scheduler
 COPY deploy/visibility deploy/visibility
 COPY controlplane controlplane
 # What is copied keeps its mode, and a clone under umask 077 is closed to the user as whom all this runs.
