@@ -104,11 +104,11 @@ $(VENV)/.runtime: requirements.lock $(VENV)/.project
 
 # What builds the site and the bill of materials, beside the development dependencies.
 $(VENV)/.release: requirements-release.lock | $(VENV)/.dev
-	@$(LOCKED) requirements-release.lock --quiet
+	@$(LOCKED) requirements-release.lock --no-compile --quiet
 	@touch $@
 
 # The development lock contains the runtime one, version for version (tests/house holds it to that).
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.project
 	@printf 'Installing the locked development dependencies into $(VENV) (once):'
-	@$(call SAYING,$(LOCKED) requirements-dev.lock)
+	@$(call SAYING,$(LOCKED) requirements-dev.lock --no-compile)
 	@touch $(VENV)/.runtime $@

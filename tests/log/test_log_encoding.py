@@ -21,7 +21,10 @@ NAME = "größte-Schlange-日本-✓"
 @pytest.fixture(params=["LATIN1", "SQL_ASCII"])
 def encoded_otherwise(request: pytest.FixtureRequest, postgres_server: postgres.Server) -> Iterator[tuple[str, str]]:
     """The URL of an empty database with another encoding, and the encoding."""
-    name, statement = postgres.new_name("encoding"), "CREATE DATABASE {} TEMPLATE template0 ENCODING {} LOCALE 'C'"
+    name, statement = (
+        postgres.new_name("encoding"),
+        "CREATE DATABASE {} TEMPLATE template0 ENCODING {} LOCALE 'C' LOCALE_PROVIDER libc",
+    )
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(sql.SQL(statement).format(sql.Identifier(name), sql.Literal(request.param)))
     yield postgres_server.url_of(name), request.param
