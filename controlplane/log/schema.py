@@ -45,9 +45,9 @@ SESSION: LiteralString = (
     "SET timezone = 'UTC'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET jit = off; "
     "SET default_transaction_isolation = 'read committed'; SET idle_session_timeout = 0"
 )
-"""What every session of ours sets, whatever the server, the database or the login says: it spells times as psycopg reads
-them; has no statement compiled, which takes up to seconds for each execution of one whose cost is overestimated; sees
-what others have committed, which is what the statements are written for; and may be idle, as in a quiet fleet.
+"""What every session of ours sets, whatever the server, the database or the login says: it spells times as psycopg
+reads them; has no statement compiled, which takes up to seconds for each execution of one whose cost is overestimated;
+sees what others have committed, which is what the statements are written for; and may be idle, as in a quiet fleet.
 
 No options of a connection, which would take the place of the URL's own options."""
 _UNCOMPILED: LiteralString = """

@@ -51,7 +51,7 @@ async def test_another_origin_is_taken_once_all_copies_are_gone(stage: MakeStage
 
 
 def of_new_log(**multikueue: Any) -> Settings:
-    """The settings of a service whose log has nothing yet, and which gives up no cluster that it has not reached yet."""
+    """The settings of a service whose log has nothing yet, and which gives up no cluster that it did not reach yet."""
     found = settings(lost=PATIENCE, **multikueue)
     return msgspec.structs.replace(found, database=msgspec.structs.replace(found.database, log="new"))
 
