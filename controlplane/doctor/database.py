@@ -22,8 +22,9 @@ from controlplane.controllers.connectivity.state import Connection
 from controlplane.controllers.multikueue.hosting import reading_policy
 from controlplane.doctor import replication
 from controlplane.doctor.asking import asked, in_thread, unread
-from controlplane.doctor.facts import DatabaseFacts, Lead, Login, Server, Standbys
+from controlplane.doctor.facts import DatabaseFacts, Lead, Login, OldVersions, Server, Standbys
 from controlplane.doctor.findings import Unread, said
+from controlplane.doctor.old_versions import old_versions
 from controlplane.log import schema
 from controlplane.log.connect import Database, RoleMissing, bounded, first_line, unverified_host
 from controlplane.settings.model import Settings
@@ -120,6 +121,7 @@ async def _gather(
     login: Login | Unread = await of(_login(connection))
     lead: Lead | Unread | None = await of(_lead(connection, log))
     no_room: str | Unread = await of(_no_room(connection))
+    kept: OldVersions | Unread = await of(old_versions(connection))
     return DatabaseFacts(
         unverified_host=host,
         encrypted=encrypted if isinstance(encrypted, Unread) else bool(encrypted[0]),
@@ -127,6 +129,7 @@ async def _gather(
         standbys=following,
         members=members,
         no_room=no_room,
+        old_versions=kept,
         revision=revision,
         login=login,
         lead=lead,

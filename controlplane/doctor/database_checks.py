@@ -16,6 +16,9 @@ _RIGHTS = "deploy/postgres/roles.sql says which login has which rights; `control
 _ASK = "see that the server answers, and run this again"
 SILENT = 10.0
 """Seconds without a heartbeat from the leader that are too many: another replica takes over after three."""
+LONG, MANY = 3600.0, 50_000
+"""Seconds for which a transaction may be open, and how many old versions of the log's head there may be: with so many
+an append takes some 25 ms more (two cores of 2026), and with twice as many twice that."""
 
 
 def check(facts: DatabaseFacts) -> list[Finding]:
@@ -197,6 +200,32 @@ def _clock(facts: DatabaseFacts) -> Sequence[Finding]:
     return [skew(_HERE, facts.server.clock)]
 
 
+def _old_versions(facts: DatabaseFacts) -> Sequence[Finding]:
+    found = facts.old_versions
+    if isinstance(found, Unread):
+        return [_HERE.unknown("transactions", found, _ASK)]
+    kept = f"the log's head has {found.count:,} old versions, which each append passes by"
+    if found.seconds > LONG:
+        return [
+            _HERE.warning(
+                "transactions",
+                f"{found.holder} has a transaction open for {found.seconds / 3600:.1f} h, and until it ends nothing old "
+                f"is removed: {kept}",
+                "end it (pg_terminate_backend), and set idle_in_transaction_session_timeout for people's logins",
+            )
+        ]
+    if found.count > MANY:
+        return [
+            _HERE.warning(
+                "transactions",
+                f"{kept}: something keeps them from being removed",
+                "look for a long transaction, a prepared one, a replication slot that nobody reads or a standby's long "
+                "query (pg_stat_activity, pg_prepared_xacts, pg_replication_slots), and see that autovacuum is on",
+            )
+        ]
+    return [_HERE.ok("transactions", "none that is shown is open for long, and nothing old is kept")]
+
+
 def _lead(facts: DatabaseFacts) -> Sequence[Finding]:
     lead = facts.lead
     start = "start the service (`controlplane run`), and look at its messages and at /readyz"
@@ -224,6 +253,7 @@ CHECKS: tuple[tuple[str, Callable[[DatabaseFacts], Sequence[Finding]]], ...] = (
     ("standbys", _standbys),
     ("members", _members),
     ("disk", _disk),
+    ("transactions", _old_versions),
     ("clock", _clock),
     ("leader", _lead),
 )

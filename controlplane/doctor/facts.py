@@ -52,6 +52,17 @@ class Standbys(Value):
     connected: int = 0
 
 
+class OldVersions(Value):
+    """What keeps the database from removing old versions of rows. `count` is how many it has of the log's head;
+    `holder` who has a transaction open for the longest time, of those that this login is shown, and for how many
+    `seconds`; "" for none.
+    """
+
+    count: int = 0
+    holder: str = ""
+    seconds: float = 0.0
+
+
 class DatabaseMember(Value):
     """One of several servers that the URL names, as HOST:PORT. `silent` is why it did not answer; `timeline` 0 where it
     is not known.
@@ -90,6 +101,7 @@ class DatabaseFacts(Value):
     standbys: Standbys | Unread = NOT_ASKED
     members: Sequence[DatabaseMember] | Unread = ()
     no_room: str | Unread = NOT_ASKED
+    old_versions: OldVersions | Unread = NOT_ASKED
     revision: str | Unread = NOT_ASKED
     login: Login | Unread = NOT_ASKED
     lead: Lead | Unread | None = NOT_ASKED

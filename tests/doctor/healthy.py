@@ -9,7 +9,17 @@ import msgspec
 
 from controlplane.controllers.connectivity.events import MANAGEMENT
 from controlplane.controllers.connectivity.state import Connection
-from controlplane.doctor.facts import ClusterFacts, DatabaseFacts, Facts, Lead, Login, QueueFacts, Server, Standbys
+from controlplane.doctor.facts import (
+    ClusterFacts,
+    DatabaseFacts,
+    Facts,
+    Lead,
+    Login,
+    OldVersions,
+    QueueFacts,
+    Server,
+    Standbys,
+)
 from controlplane.doctor.rights import NeededRight
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS, Json
@@ -81,6 +91,7 @@ def database(**more: Any) -> DatabaseFacts:
             clock=(NOW, NOW),
         ),
         standbys=Standbys(),
+        old_versions=OldVersions(count=12, holder="somebody, process 7", seconds=2.0),
         revision="0015",
         login=Login(user="controlplane_service"),
         lead=Lead(log="main", log_id="id", position=7, epoch=3, holder="replica-1", age=0.4),

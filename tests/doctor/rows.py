@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from controlplane.controllers.candidates.objects import CANDIDATES
-from controlplane.doctor.facts import DatabaseMember, Facts, Login, Standbys
+from controlplane.doctor.facts import DatabaseMember, Facts, Login, OldVersions, Standbys
 from controlplane.doctor.findings import Finding, Unread
 from controlplane.kube.access import AccessRight
 from controlplane.kube.kinds import JOBSETS, WORKLOADS
@@ -44,6 +44,10 @@ def server(**more: Any) -> Facts:
 
 def followed(*members: DatabaseMember, **more: Any) -> Facts:
     return facts(database=database(standbys=Standbys(**more), members=members))
+
+
+def kept(versions: OldVersions | Unread) -> Facts:
+    return facts(database=database(old_versions=versions))
 
 
 def led(**more: Any) -> Facts:
@@ -130,6 +134,14 @@ DATABASE = [
         "fsync and synchronous_commit",
     ),
     (facts(database=database(standbys=SILENT)), "standbys", "unknown", "no answer"),
+    (kept(SILENT), "transactions", "unknown", "no answer"),
+    (kept(OldVersions(count=50_001)), "transactions", "warning", "the log's head has 50,001 old versions"),
+    (
+        kept(OldVersions(count=7, holder="ada, process 12 (psql)", seconds=9000.0)),
+        "transactions",
+        "warning",
+        "ada, process 12 (psql) has a transaction open for 2.5 h",
+    ),
     (followed(connected=1), "standbys", "warning", "1 standby is connected, and a commit waits for none"),
     (followed(connected=2, names="ANY 1 (*)", commit="local"), "standbys", "warning", "synchronous_commit is local"),
     (followed(connected=2, names="ANY 1 (*)", commit="off"), "standbys", "warning", "synchronous_commit is off"),

@@ -50,6 +50,7 @@ def test_where_all_is_well_every_check_says_so() -> None:
                 "standbys",
                 "members",
                 "disk",
+                "transactions",
                 "clock",
                 "leader",
             )
