@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.pages.views import whatif
 from tests.audit.database import keep
 from tests.cli.test_whatif import QUEUED, invoke
 from tests.pages.serving import served
@@ -88,3 +91,20 @@ def test_a_directory_that_is_not_there_is_one_sentence(queued: str) -> None:
     with served(queued, whatif_directory="/nonexistent/reports") as client:
         answer = client.get("/whatif")
         assert (answer.status_code, "cannot be read: No such file or directory" in answer.text) == (404, True)
+
+
+def test_a_report_that_is_removed_meanwhile_is_not_listed(
+    shown: TestClient, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.scandir
+    (directory / "old.json").write_text("{}")
+
+    def then_removed(path: str) -> contextlib.AbstractContextManager[list[os.DirEntry[str]]]:
+        entries = list(listed(path))
+        (directory / "old.json").unlink(missing_ok=True)
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(whatif.os, "scandir", then_removed)
+    answer = shown.get("/api/v1/whatif")
+    assert answer.status_code == 200
+    assert {one["name"] for one in answer.json()["items"]} == {"without w2", "broken"}

@@ -119,9 +119,17 @@ def _files(directory: str) -> list[os.DirEntry[str]]:
         return []
     try:
         with os.scandir(directory) as entries:
-            return [one for one in entries if one.name.endswith(_SUFFIX) and one.is_file(follow_symlinks=False)]
+            return [one for one in entries if one.name.endswith(_SUFFIX) and _is_there(one)]
     except OSError as error:
         raise NotFound(f"the directory of web.whatifDirectory cannot be read: {error.strerror}") from None
+
+
+def _is_there(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a file, and was not removed since it was listed; its size and time are known from then on."""
+    try:
+        return entry.is_file(follow_symlinks=False) and entry.stat() is not None
+    except OSError:
+        return False
 
 
 def _name(entry: os.DirEntry[str]) -> str:
