@@ -2,8 +2,8 @@
 
 In: a connection. Out: `OldVersions`. The head is one row, of which each append and each heartbeat writes another
 version, and whoever looks it up passes by all that are still there. PostgreSQL removes none that an open transaction
-may see (its manual, "Routine Vacuuming"). Any login may ask for the number; whose transactions there are is shown to
-members of `pg_read_all_stats`."""
+of the same database may see (its manual, "Routine Vacuuming"). Any login may ask for the number; whose transactions
+there are is shown to members of `pg_read_all_stats`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ FROM (SELECT) one LEFT JOIN LATERAL (
     SELECT concat(a.usename, ', process ', a.pid, coalesce(' (' || nullif(a.application_name, '') || ')', '')) AS who,
            extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS seconds
     FROM pg_stat_activity a
-    WHERE a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL
+    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.backend_type <> 'autovacuum worker'
+      AND a.xact_start IS NOT NULL AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL
     UNION ALL
     SELECT concat(p.owner, ', prepared as ', p.gid), extract(epoch FROM clock_timestamp() - p.prepared)::float8
-    FROM pg_prepared_xacts p
+    FROM pg_prepared_xacts p WHERE p.database = current_database()
     ORDER BY seconds DESC LIMIT 1
 ) o ON true"""
 

@@ -11,6 +11,7 @@ import pytest
 from controlplane.doctor.old_versions import old_versions
 from controlplane.log.connect import Database
 from tests.log.words import postgres_opener
+from tests.support import postgres
 from tests.support.waiting import PATIENCE
 
 BEATS = 40
@@ -31,8 +32,13 @@ async def beat(owner: psycopg.AsyncConnection) -> None:
     await owner.execute("SELECT pg_stat_force_next_flush()")
 
 
-async def test_without_a_transaction_that_is_open_nothing_is_kept(head: psycopg.AsyncConnection) -> None:
-    found = await old_versions(head)
+async def test_a_transaction_in_another_database_keeps_nothing_here(
+    head: psycopg.AsyncConnection, postgres_server: postgres.Server
+) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_server.url) as elsewhere:
+        await elsewhere.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await elsewhere.execute("SELECT 1 FROM pg_class")
+        found = await old_versions(head)
     assert (found.holder, found.seconds) == ("", 0.0)
 
 

@@ -54,9 +54,9 @@ async def test_what_the_environment_says_of_encodings_changes_nothing(
         await log.take_epoch("one")
         await log.append(request(saw(NAME, 1)))
         assert [one.stream for one in await log.read(0, 10)] == [saw(NAME, 1).stream]
-        assert (await (await (await Database(url).connect("test")).execute("SHOW client_encoding")).fetchone()) == (
-            "UTF8",
-        )
+    connection = await Database(url).connect("test")
+    assert await (await connection.execute("SHOW client_encoding")).fetchone() == ("UTF8",)
+    await connection.close()
     with LogReader.connect(url) as reader:
         assert reader.of(saw(NAME, 1).stream)
     postgres_server.drop(name)

@@ -4,7 +4,6 @@ whose estimated cost is above `jit_above_cost`, for seconds, and does so again f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -13,10 +12,8 @@ from controlplane.audit.reads import LogReader
 from controlplane.log import schema
 from controlplane.log.connect import Database
 from controlplane.log.page import READ
-from controlplane.log.postgres import PostgresLog
 from tests.support import postgres
 
-Open = Callable[..., PostgresLog]
 pytestmark = pytest.mark.skipif(postgres.chosen() == "citus", reason="the plans of one server")
 
 # What PostgreSQL's documentation gives as the default of `jit_above_cost`.
@@ -38,16 +35,16 @@ OTHERWISE = {"jit": "on", "default_transaction_isolation": "serializable", "idle
 
 
 @pytest.fixture
-def url_of_another_mind(database_url: str) -> str:
-    """The URL of a database that has its sessions be otherwise than ours."""
+def url_with_other_defaults(database_url: str) -> str:
+    """The URL of a database that sets for its sessions what ours do not have."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         for name, value in OTHERWISE.items():
             connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = '{value}'".encode())
     return database_url
 
 
-async def test_sessions_of_the_service_are_as_its_statements_need_them(url_of_another_mind: str) -> None:
-    connection = await Database(url_of_another_mind).connect("test")
+async def test_sessions_of_the_service_are_as_its_statements_need_them(url_with_other_defaults: str) -> None:
+    connection = await Database(url_with_other_defaults).connect("test")
     try:
         found = {name: await (await connection.execute(f"SHOW {name}".encode())).fetchone() for name in SET}
     finally:
@@ -55,8 +52,8 @@ async def test_sessions_of_the_service_are_as_its_statements_need_them(url_of_an
     assert found == {name: (value,) for name, value in SET.items()}
 
 
-def test_sessions_of_commands_and_pages_are_so_too(url_of_another_mind: str) -> None:
-    with LogReader.connect(url_of_another_mind) as reader:
+def test_sessions_of_commands_and_pages_are_so_too(url_with_other_defaults: str) -> None:
+    with LogReader.connect(url_with_other_defaults) as reader:
         found = {name: reader.connection.execute(f"SHOW {name}".encode()).fetchone() for name in SET}
     assert found == {name: (value,) for name, value in SET.items()}
 
