@@ -228,11 +228,18 @@ def _old_versions(facts: DatabaseFacts) -> Sequence[Finding]:
 
 def _lead(facts: DatabaseFacts) -> Sequence[Finding]:
     lead = facts.lead
-    start = "start the service (`controlplane run`), and look at its messages and at /readyz"
+    start = (
+        "start the service (`controlplane run`), or the scheduler whose log it is (`controlplane scheduler run`), and "
+        "look at its messages and at /readyz"
+    )
     if isinstance(lead, Unread):
         return [_HERE.unknown("leader", lead, "see that the schema is there and the login may read it")]
     if lead is None:
-        return [_HERE.warning("leader", "nobody has opened this log yet", f"{start}; or correct database.log")]
+        return [
+            _HERE.warning(
+                "leader", "nobody has opened this log yet", f"{start}; or correct database.log (scheduler.log)"
+            )
+        ]
     where = f"log {lead.log} ({lead.log_id}) at position {lead.position}"
     if lead.age is None:
         return [_HERE.warning("leader", f"nobody leads: {lead.holder} gave epoch {lead.epoch} back; {where}", start)]
